@@ -1,0 +1,122 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// Times that a DateTime column (the rollups' buckets) can hold, in Unix milliseconds.
+const (
+	minTS = 0
+	maxTS = 4_260_000_000_000 // 2104-12-30
+)
+
+func monthOf(ms int64) int {
+	t := time.UnixMilli(ms).UTC()
+	return t.Year()*100 + int(t.Month())
+}
+
+// Rows collects events column by column for one INSERT into the inbox. It may be reset and used again; one goroutine at a time.
+type Rows struct {
+	texts      [][]string
+	ts         []int64
+	receivedAt []int64
+	visitor    []uint64
+	n          []int64
+	engagedMS  []uint32
+	scroll     []uint8
+	flags      []uint16
+	props      []map[string]string
+	batch      []string
+	idHash     []string
+	content    []uint64
+	owner      []string
+}
+
+// InboxColumns lists the columns of the inbox in the order in which Rows sends them.
+func InboxColumns() []string {
+	names := make([]string, 0, len(stringColumns)+12)
+	for _, c := range stringColumns {
+		names = append(names, c.name)
+	}
+	return append(names, "ts", "received_at", "visitor", "n", "engaged_ms", "scroll", "flags", "props", "batch", "id_hash", "content_hash", "owner")
+}
+
+// Len is the number of events collected.
+func (r *Rows) Len() int { return len(r.ts) }
+
+// Reset empties r and keeps its memory.
+func (r *Rows) Reset() {
+	for i := range r.texts {
+		clear(r.texts[i])
+		r.texts[i] = r.texts[i][:0]
+	}
+	r.ts, r.receivedAt, r.visitor, r.n = r.ts[:0], r.receivedAt[:0], r.visitor[:0], r.n[:0]
+	r.engagedMS, r.scroll, r.flags = r.engagedMS[:0], r.scroll[:0], r.flags[:0]
+	clear(r.props)
+	r.props, r.batch, r.idHash, r.content, r.owner = r.props[:0], r.batch[:0], r.idHash[:0], r.content[:0], r.owner[:0]
+}
+
+// Append adds e as a row of batch. owner (SEGMENT:INDEX) says which journaled event the row is; it is stored for events with an id.
+func (r *Rows) Append(e *Event, batch, owner string) {
+	if r.texts == nil {
+		r.texts = make([][]string, len(stringColumns))
+	}
+	for i := range stringColumns {
+		r.texts[i] = append(r.texts[i], *stringColumns[i].of(e))
+	}
+	r.ts = append(r.ts, e.TS)
+	r.receivedAt = append(r.receivedAt, e.ReceivedAt)
+	r.visitor = append(r.visitor, e.Visitor)
+	r.n = append(r.n, e.N)
+	r.engagedMS = append(r.engagedMS, e.EngagedMS)
+	r.scroll = append(r.scroll, e.Scroll)
+	r.flags = append(r.flags, e.Flags)
+	r.props = append(r.props, e.propMap())
+	r.batch = append(r.batch, batch)
+	if hash, ok := e.IDHash(); ok {
+		r.idHash = append(r.idHash, string(hash[:]))
+		r.content = append(r.content, e.ContentHash())
+		r.owner = append(r.owner, owner)
+		return
+	}
+	r.idHash, r.content, r.owner = append(r.idHash, ""), append(r.content, 0), append(r.owner, "")
+}
+
+func (e *Event) propMap() map[string]string {
+	if len(e.Props) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(e.Props))
+	for _, p := range e.Props {
+		m[p.Key] = p.Value
+	}
+	return m
+}
+
+// Insert sends r as one block into table, which has the inbox's columns. Settings and query id travel in ctx.
+func (r *Rows) Insert(ctx context.Context, conn driver.Conn, table string) error {
+	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(InboxColumns(), ", ")+")")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = batch.Close() }()
+	for i, column := range r.columns() {
+		if err := batch.Column(i).Append(column); err != nil {
+			return fmt.Errorf("append %s: %w", InboxColumns()[i], err)
+		}
+	}
+	return batch.Send()
+}
+
+func (r *Rows) columns() []any {
+	columns := make([]any, 0, len(stringColumns)+12)
+	for i := range stringColumns {
+		columns = append(columns, r.texts[i])
+	}
+	return append(columns, r.ts, r.receivedAt, r.visitor, r.n, r.engagedMS, r.scroll, r.flags, r.props, r.batch, r.idHash, r.content, r.owner)
+}
