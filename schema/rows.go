@@ -100,17 +100,35 @@ func (e *Event) propMap() map[string]string {
 
 // Insert sends r as one block into table, which has the inbox's columns. Settings and query id travel in ctx.
 func (r *Rows) Insert(ctx context.Context, conn driver.Conn, table string) error {
-	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(InboxColumns(), ", ")+")")
+	batch, err := PrepareInsert(ctx, conn, table)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = batch.Close() }()
+	if err := r.AppendTo(batch); err != nil {
+		return err
+	}
+	return batch.Send()
+}
+
+// PrepareInsert opens an INSERT into table, which has the inbox's columns. All that AppendTo adds to it until Send is one block.
+func PrepareInsert(ctx context.Context, conn driver.Conn, table string) (driver.Batch, error) {
+	return conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(InboxColumns(), ", ")+")")
+}
+
+// AppendTo moves what r holds to the end of batch's block and empties r. A large block is best built from small r,
+// since r holds every value a second time.
+func (r *Rows) AppendTo(batch driver.Batch) error {
+	if r.Len() == 0 {
+		return nil
+	}
 	for i, column := range r.columns() {
 		if err := batch.Column(i).Append(column); err != nil {
 			return fmt.Errorf("append %s: %w", InboxColumns()[i], err)
 		}
 	}
-	return batch.Send()
+	r.Reset()
+	return nil
 }
 
 func (r *Rows) columns() []any {
