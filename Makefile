@@ -1,0 +1,62 @@
+# make run    build, fetch the engine, start on http://127.0.0.1:8080
+# make test   lint, all tests under the race detector, some seconds of fuzzing
+# make help   the other targets
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+ENGINE  := deployments/embedded
+TESTS   ?= ./...
+FUZZTIME ?= 5s
+RUNFLAGS ?=
+
+export CGO_ENABLED ?= 0
+
+.PHONY: help run build engine lint test fuzz bench torture dist clean test-needs
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: engine build ## fetch the engine, build, start on 127.0.0.1:8080 (RUNFLAGS adds flags)
+	./pagetally serve $(RUNFLAGS)
+
+build: ## the binary ./pagetally
+	go build -trimpath -ldflags '$(LDFLAGS)' -o pagetally ./cmd/pagetally
+
+engine: $(ENGINE)/node_modules/.package-lock.json ## the embedded ClickHouse's library, from npm
+
+$(ENGINE)/node_modules/.package-lock.json: $(ENGINE)/package.json $(ENGINE)/package-lock.json
+	npm ci --prefix $(ENGINE) --no-audit --no-fund
+	@touch $@
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted="$$(gofmt -l $$(git ls-files '*.go'))"; \
+	  if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+
+# -p 2: each package with an engine starts one process of its own; more of them at once make waits longer, not shorter.
+test: test-needs engine lint ## lint, tests with -race, short fuzzing
+	CGO_ENABLED=1 go test -race -p 2 -timeout 12m $(TESTS)
+	$(MAKE) --no-print-directory fuzz
+
+fuzz: ## every fuzz target for FUZZTIME each
+	deployments/scripts/fuzz.sh $(FUZZTIME)
+
+bench: engine ## throughput beside a bare server, delivery, latency to an exact count
+	deployments/scripts/bench.sh
+
+torture: engine ## the chaos tests at their full length; the seed is printed
+	PAGETALLY_TORTURE=1 CGO_ENABLED=1 go test -race -count=1 -timeout 4h -v -run 'Torture|Chaos' $(TESTS)
+
+dist: ## release tarballs for linux amd64 and arm64, checksums
+	deployments/scripts/dist.sh '$(VERSION)'
+
+test-needs:
+	@deployments/scripts/test-needs.sh
+
+clean: ## what make made, but no data
+	rm -rf pagetally dist $(ENGINE)/node_modules
