@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,38 +99,66 @@ func (e *Event) propMap() map[string]string {
 	return m
 }
 
-// Insert sends r as one block into table, which has the inbox's columns. Settings and query id travel in ctx.
-func (r *Rows) Insert(ctx context.Context, conn driver.Conn, table string) error {
-	batch, err := PrepareInsert(ctx, conn, table)
+// Destination is a table that events can be inserted into, with the part of the inbox's columns that it takes.
+type Destination struct {
+	table   string
+	columns []string // names in the table
+	from    []string // names in the inbox, column by column
+}
+
+// The destinations of events. Only ToInbox feeds the views; the other two are for filling in what is missing there.
+var (
+	ToInbox    = Destination{table: Inbox, columns: InboxColumns(), from: InboxColumns()}
+	ToEvents   = Destination{table: "events", columns: eventsColumns(), from: eventsColumns()}
+	ToEventIDs = Destination{
+		table:   "event_ids",
+		columns: []string{"id", "site", "owner", "content", "received_at"},
+		from:    []string{"id_hash", "site", "owner", "content_hash", "received_at"},
+	}
+)
+
+// eventsColumns are the inbox's columns less those that only event_ids takes.
+func eventsColumns() []string {
+	return slices.DeleteFunc(InboxColumns(), func(name string) bool {
+		return name == "id_hash" || name == "content_hash" || name == "owner"
+	})
+}
+
+// Insert sends r as one block into the inbox. Settings and query id travel in ctx.
+func (r *Rows) Insert(ctx context.Context, conn driver.Conn, to Destination) error {
+	batch, err := to.Prepare(ctx, conn)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = batch.Close() }()
-	if err := r.AppendTo(batch); err != nil {
+	if err := r.AppendTo(batch, to); err != nil {
 		return err
 	}
 	return batch.Send()
 }
 
-// PrepareInsert opens an INSERT into table, which has the inbox's columns. All that AppendTo adds to it until Send is one block.
-func PrepareInsert(ctx context.Context, conn driver.Conn, table string) (driver.Batch, error) {
-	return conn.PrepareBatch(ctx, "INSERT INTO "+table+" ("+strings.Join(InboxColumns(), ", ")+")")
+// Prepare opens an INSERT. All that AppendTo adds to it until Send is one block.
+func (d Destination) Prepare(ctx context.Context, conn driver.Conn) (driver.Batch, error) {
+	return conn.PrepareBatch(ctx, "INSERT INTO "+d.table+" ("+strings.Join(d.columns, ", ")+")")
 }
 
-// AppendTo moves what r holds to the end of batch's block and empties r. A large block is best built from small r,
-// since r holds every value a second time.
-func (r *Rows) AppendTo(batch driver.Batch) error {
+// AppendTo moves what r holds to the end of the block of batch, which to has prepared, and empties r. A large block is best built
+// from small r, since r holds every value a second time.
+func (r *Rows) AppendTo(batch driver.Batch, to Destination) error {
 	if r.Len() == 0 {
 		return nil
 	}
-	for i, column := range r.columns() {
-		if err := batch.Column(i).Append(column); err != nil {
-			return fmt.Errorf("append %s: %w", InboxColumns()[i], err)
+	all := r.columns()
+	for i, name := range to.from {
+		if err := batch.Column(i).Append(all[slices.Index(inboxColumns, name)]); err != nil {
+			return fmt.Errorf("append %s: %w", name, err)
 		}
 	}
 	r.Reset()
 	return nil
 }
+
+var inboxColumns = InboxColumns()
 
 func (r *Rows) columns() []any {
 	columns := make([]any, 0, len(stringColumns)+12)
