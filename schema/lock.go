@@ -71,8 +71,13 @@ func lockOwner() string {
 func acquire(ctx context.Context, conn driver.Conn, owner string, opts Options) error {
 	waiting := false
 	for {
-		if err := conn.Exec(ctx, "CREATE TABLE "+lockTable+" (nothing UInt8) ENGINE = Null COMMENT '"+owner+"'"); !hasCode(err, codeTableExists) {
-			return err
+		err := conn.Exec(ctx, "CREATE TABLE "+lockTable+" (nothing UInt8) ENGINE = Null COMMENT '"+owner+"'")
+		if err == nil {
+			return nil
+		}
+		if !hasCode(err, codeTableExists) {
+			// The table may have been made all the same.
+			return errors.Join(err, release(context.WithoutCancel(ctx), conn, owner))
 		}
 		h, err := lockHolder(ctx, conn)
 		switch {

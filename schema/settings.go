@@ -37,7 +37,10 @@ func InsertSettings(token string) clickhouse.Settings {
 		"max_partitions_per_insert_block": 0,
 		// A view that fails must fail the INSERT.
 		"materialized_views_ignore_errors": 0,
-		// Summing the block before it is written makes smaller parts and the same sums.
-		"optimize_on_insert": 1,
+		// The views group their rows already: doing it again before the write costs a fifth of an INSERT and changes nothing.
+		"optimize_on_insert": 0,
+		// How the view of the dimensions tells its grouping sets apart.
+		"force_grouping_standard_compatibility": 1,
+		"group_by_use_nulls":                    0,
 	}
 }

@@ -1,6 +1,10 @@
 package schema
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Target is a table that a view fills from the inbox.
 type Target struct {
@@ -51,4 +55,30 @@ func DimensionColumn(dimension string) string {
 		return dimension
 	}
 	return ""
+}
+
+// FeedQuery is the SELECT by which a view fills a target, reading from instead of the inbox, so that a repair adds up as the
+// view does. from is a table or a subquery in brackets with the inbox's columns that the view reads: for every target but
+// event_ids those are all in events. It fails for a table that no view fills.
+func FeedQuery(target, from string) (string, error) {
+	l := singleNode
+	l.table = func(name string) string {
+		if name == Inbox {
+			return from
+		}
+		return name
+	}
+	all, err := load(embedded, "migrations", l)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range slices.Backward(all) {
+		for _, s := range slices.Backward(m.statements) {
+			head, query, ok := strings.Cut(s, "\nAS ")
+			if ok && strings.HasPrefix(head, "CREATE MATERIALIZED VIEW") && strings.HasSuffix(head, " TO "+target) {
+				return query, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no view fills %s", target)
 }

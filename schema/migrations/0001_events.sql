@@ -98,5 +98,5 @@ AS SELECT
     utm_source, utm_medium, utm_campaign, utm_content, utm_term,
     country, region, city, browser, browser_version, os, os_version, device, screen, language,
     event_id, namespace, job, ts, received_at, visitor, n, engaged_ms, scroll, flags,
-    CAST(props, 'Map(LowCardinality(String), String)') AS props, batch
+    props, batch
 FROM {{table "inbox"}};

@@ -18,8 +18,7 @@ COMMENT 'The counter: read it through sum(n)';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {{view "feed_views"}} TO {{table "views"}}
 AS SELECT
-    CAST(site, 'LowCardinality(String)') AS site, CAST(name, 'LowCardinality(String)') AS name,
-    toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, path_key, CAST(job, 'LowCardinality(String)') AS job, sum(n) AS n
+    site, name, toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, path_key, job, sum(n) AS n
 FROM {{table "inbox"}}
 GROUP BY site, name, bucket, path_key, job;
 
@@ -40,8 +39,7 @@ COMMENT 'Visitors of a site: read them through uniqCombined64Merge(17)(visitors)
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {{view "feed_visitors"}} TO {{table "visitors"}}
 AS SELECT
-    CAST(site, 'LowCardinality(String)') AS site, CAST(name, 'LowCardinality(String)') AS name,
-    toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, CAST(job, 'LowCardinality(String)') AS job,
+    site, name, toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, job,
     sum(n) AS n, uniqCombined64StateIf(17)(visitor, visitor != 0) AS visitors
 FROM {{table "inbox"}}
 GROUP BY site, name, bucket, job;

@@ -1,5 +1,9 @@
--- Every breakdown in one table, filled by one view: several views would each read the block again. Engagement pings are no
--- events of their own and stay out. An empty value is stored as it is and named by whoever shows it.
+-- Every breakdown in one table. Engagement pings are no events of their own and stay out. An empty value is stored as it is and
+-- named by whoever shows it.
+--
+-- One view fills them all. Grouping sets group the block once for each dimension and take half the time of exploding each
+-- row into one row a dimension by ARRAY JOIN; a view of a UNION ALL would see the block in its first branch only. In the rows
+-- of one set every other dimension is empty, so that the value is the concatenation of all.
 CREATE TABLE IF NOT EXISTS {{table "dimensions"}}
 (
     site LowCardinality(String),
@@ -19,17 +23,40 @@ COMMENT 'Counts and visitors by the value of a dimension: read them through sum(
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS {{view "feed_dimensions"}} TO {{table "dimensions"}}
 AS SELECT
-    CAST(site, 'LowCardinality(String)') AS site, dimension_value.1 AS dimension,
-    if(name = 'pageview', 'pageview', 'event')::LowCardinality(String) AS kind,
-    toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, dimension_value.2 AS value, CAST(job, 'LowCardinality(String)') AS job,
-    sum(n) AS n, uniqCombined64StateIf(15)(visitor, visitor != 0) AS visitors
-FROM {{table "inbox"}}
-ARRAY JOIN [
-    ('path', path_key), ('title', title), ('source', source), ('channel', channel), ('referrer', referrer),
-    ('utm_source', utm_source), ('utm_medium', utm_medium), ('utm_campaign', utm_campaign), ('utm_content', utm_content), ('utm_term', utm_term),
-    ('country', country), ('region', region), ('city', city),
-    ('browser', browser), ('browser_version', browser_version), ('os', os), ('os_version', os_version),
-    ('device', device), ('screen', screen), ('language', language), ('hostname', hostname), ('name', name)
-] AS dimension_value
-WHERE name != 'engagement'
-GROUP BY site, dimension, kind, bucket, value, job;
+    site,
+    multiIf(
+        grouping(path_key) = 0, 'path', grouping(title) = 0, 'title', grouping(source) = 0, 'source',
+        grouping(channel) = 0, 'channel', grouping(referrer) = 0, 'referrer', grouping(utm_source) = 0, 'utm_source',
+        grouping(utm_medium) = 0, 'utm_medium', grouping(utm_campaign) = 0, 'utm_campaign',
+        grouping(utm_content) = 0, 'utm_content', grouping(utm_term) = 0, 'utm_term',
+        grouping(country) = 0, 'country', grouping(region) = 0, 'region', grouping(city) = 0, 'city',
+        grouping(browser) = 0, 'browser', grouping(browser_version) = 0, 'browser_version', grouping(os) = 0, 'os',
+        grouping(os_version) = 0, 'os_version', grouping(device) = 0, 'device', grouping(screen) = 0, 'screen',
+        grouping(language) = 0, 'language', grouping(hostname) = 0, 'hostname', grouping(name) = 0, 'name', '') AS dimension,
+    kind,
+    bucket,
+    concat(
+        path_key, title, source, channel, referrer, utm_source, utm_medium, utm_campaign, utm_content, utm_term,
+        country, region, city, browser, browser_version, os, os_version, device, screen, language, hostname, name) AS value,
+    job,
+    sum(n) AS n,
+    uniqCombined64StateIf(15)(visitor, visitor != 0) AS visitors
+FROM
+(
+    SELECT
+        site, if(name = 'pageview', 'pageview', 'event') AS kind,
+        toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, job, n, visitor,
+        path_key, title, source, channel, referrer, utm_source, utm_medium, utm_campaign, utm_content, utm_term,
+        country, region, city, browser, browser_version, os, os_version, device, screen, language, hostname, name
+    FROM {{table "inbox"}}
+    WHERE name != 'engagement'
+)
+GROUP BY GROUPING SETS (
+    (site, kind, bucket, job, path_key), (site, kind, bucket, job, title), (site, kind, bucket, job, source),
+    (site, kind, bucket, job, channel), (site, kind, bucket, job, referrer), (site, kind, bucket, job, utm_source),
+    (site, kind, bucket, job, utm_medium), (site, kind, bucket, job, utm_campaign),
+    (site, kind, bucket, job, utm_content), (site, kind, bucket, job, utm_term), (site, kind, bucket, job, country),
+    (site, kind, bucket, job, region), (site, kind, bucket, job, city), (site, kind, bucket, job, browser),
+    (site, kind, bucket, job, browser_version), (site, kind, bucket, job, os), (site, kind, bucket, job, os_version),
+    (site, kind, bucket, job, device), (site, kind, bucket, job, screen), (site, kind, bucket, job, language),
+    (site, kind, bucket, job, hostname), (site, kind, bucket, job, name));
