@@ -1,0 +1,157 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config of a Server.
+type Config struct {
+	Store *Store
+	Sites Sites
+	// Keys may be nil: then only public sites can be read, and whatever Loopback lets through.
+	Keys Keys
+	// Loopback reports whether a request comes from this machine and needs no key; nil means never.
+	Loopback func(*fiber.Ctx) bool
+	Now      func() time.Time // nil is time.Now
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer // nil registers nothing
+}
+
+// Server answers questions over HTTP: GET /v1/count, /v1/totals, /v1/timeseries, /v1/top and /v1/ledger.
+type Server struct {
+	cfg     Config
+	metrics *serverMetrics
+	// lastLog limits a repeated failure to one line in logEvery.
+	lastLog atomic.Int64
+}
+
+const logEvery = 10 * time.Second
+
+// New checks cfg; it asks nothing.
+func New(cfg Config) (*Server, error) {
+	if cfg.Store == nil || cfg.Sites == nil {
+		return nil, errors.New("query server: store and sites are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	m, err := newServerMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register query metrics: %w", err)
+	}
+	return &Server{cfg: cfg, metrics: m}, nil
+}
+
+// Register adds the routes to app.
+func (s *Server) Register(app *fiber.App) {
+	app.Get("/v1/count", ask(s, Count, s.cfg.Store.Count))
+	app.Get("/v1/totals", ask(s, Totals, s.cfg.Store.Totals))
+	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))
+	app.Get("/v1/top", ask(s, Top, s.cfg.Store.Top))
+	app.Get("/v1/ledger", s.ledger)
+}
+
+// ask is the way of every question: who may ask, what is asked, the answer.
+func ask[A any](s *Server, q Question, answer func(context.Context, Request) (A, error)) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		start := s.cfg.Now()
+		a, err := func() (a A, err error) {
+			values := queryValues(c)
+			if err := s.admit(c, values.Get("site")); err != nil {
+				return a, err
+			}
+			r, err := Parse(q, values, s.cfg.Sites, start)
+			if err != nil {
+				return a, err
+			}
+			return answer(c.UserContext(), r)
+		}()
+		return s.reply(c, string(q), start, a, err)
+	}
+}
+
+func (s *Server) ledger(c *fiber.Ctx) error {
+	start := s.cfg.Now()
+	books, err := func() (Books, error) {
+		for name := range queryValues(c) {
+			return Books{}, badParam(name, "unknown parameter; the ledger takes none")
+		}
+		if err := s.admit(c, allSites); err != nil {
+			return Books{}, err
+		}
+		return s.cfg.Store.Ledger(c.UserContext())
+	}()
+	return s.reply(c, "ledger", start, books, err)
+}
+
+// queryValues copies the parameters: the server uses their bytes again after the request.
+func queryValues(c *fiber.Ctx) url.Values {
+	values := url.Values{}
+	c.Context().QueryArgs().VisitAll(func(name, value []byte) { values.Add(string(name), string(value)) })
+	return values
+}
+
+func (s *Server) reply(c *fiber.Ctx, question string, start time.Time, answer any, err error) error {
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	if err == nil {
+		s.metrics.observe(question, "ok", s.cfg.Now().Sub(start))
+		return c.JSON(answer)
+	}
+	e := toHTTPError(err)
+	s.metrics.observe(question, e.Code, s.cfg.Now().Sub(start))
+	if e.status >= fiber.StatusInternalServerError {
+		s.logFailure(question, err)
+		c.Set(fiber.HeaderRetryAfter, "2")
+	}
+	if e.status == fiber.StatusUnauthorized {
+		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
+	}
+	return c.Status(e.status).JSON(fiber.Map{"error": e})
+}
+
+func (s *Server) logFailure(question string, err error) {
+	now, last := s.cfg.Now().UnixNano(), s.lastLog.Load()
+	if now-last >= int64(logEvery) && s.lastLog.CompareAndSwap(last, now) {
+		s.cfg.Log.Warn("query failed", "question", question, "error", err)
+	}
+}
+
+// httpError is an error as a caller sees it.
+type httpError struct {
+	status  int
+	Code    string `json:"code"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+func (e *httpError) Error() string { return e.Code + ": " + e.Message }
+
+// toHTTPError shows callers their own mistakes in full and the engine's not at all.
+func toHTTPError(err error) *httpError {
+	var shown *httpError
+	var param *ParamError
+	switch {
+	case errors.As(err, &shown):
+		return shown
+	case errors.As(err, &param):
+		return &httpError{status: fiber.StatusBadRequest, Code: "bad_parameter", Field: param.Field, Message: param.Message}
+	case errors.Is(err, ErrBusy):
+		return &httpError{status: fiber.StatusServiceUnavailable, Code: "busy", Message: "too many queries at once, try again"}
+	case errors.Is(err, ErrTooExpensive):
+		return &httpError{status: fiber.StatusServiceUnavailable, Code: "too_expensive", Message: "the answer would take too much time or memory: ask for a shorter range"}
+	default:
+		return &httpError{status: fiber.StatusServiceUnavailable, Code: "unavailable", Message: "the tables cannot be read now, try again"}
+	}
+}

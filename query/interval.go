@@ -1,0 +1,139 @@
+package query
+
+import "time"
+
+// Interval is the width of a bar of a time series, cut by the clock and calendar of the asked zone.
+type Interval string
+
+// The intervals. Weeks start on Monday.
+const (
+	Hour  Interval = "hour"
+	Day   Interval = "day"
+	Week  Interval = "week"
+	Month Interval = "month"
+)
+
+var intervals = []Interval{Hour, Day, Week, Month}
+
+// MaxBars bounds a time series: an hourly year fits.
+const MaxBars = 10_000
+
+// Bar is one interval of a series, whole even where the asked range cuts it.
+type Bar struct{ Start, End time.Time }
+
+// shortest length of an interval, to estimate a number of bars from above.
+func (i Interval) shortest() time.Duration {
+	const day = 24 * time.Hour
+	switch i {
+	case Hour:
+		return time.Hour
+	case Day:
+		return day
+	case Week:
+		return 7 * day
+	default:
+		return 28 * day
+	}
+}
+
+// defaultInterval suits a range: hours up to two days, days up to 100, months beyond.
+func defaultInterval(from, to time.Time) Interval {
+	switch length := to.Sub(from); {
+	case length <= 49*time.Hour:
+		return Hour
+	case length <= 100*24*time.Hour:
+		return Day
+	default:
+		return Month
+	}
+}
+
+// bars cuts [from, to) in loc: every interval that overlaps the range, in order, without gaps.
+func (i Interval) bars(from, to time.Time, loc *time.Location) []Bar {
+	if !from.Before(to) {
+		return nil
+	}
+	var bars []Bar
+	step := i.stepper(from, loc)
+	for start := step(); start.Before(to); {
+		end := step()
+		for !end.After(start) { // a day the zone skipped
+			end = step()
+		}
+		if end.After(from) {
+			bars = append(bars, Bar{start, end})
+		}
+		start = end
+	}
+	return bars
+}
+
+// stepper returns the starts of intervals one after the other, from the one that holds t on.
+func (i Interval) stepper(t time.Time, loc *time.Location) func() time.Time {
+	if i == Hour {
+		next := hourStart(t.In(loc))
+		return func() time.Time {
+			start := next
+			next = nextHour(start)
+			return start
+		}
+	}
+	day := i.firstDay(dayOf(t, loc))
+	return func() time.Time {
+		start := dayStart(day, loc)
+		day = i.nextDay(day)
+		return start
+	}
+}
+
+func (i Interval) firstDay(day time.Time) time.Time {
+	switch i {
+	case Week:
+		return day.AddDate(0, 0, -(int(day.Weekday())+6)%7)
+	case Month:
+		return day.AddDate(0, 0, 1-day.Day())
+	default:
+		return day
+	}
+}
+
+func (i Interval) nextDay(day time.Time) time.Time {
+	switch i {
+	case Week:
+		return day.AddDate(0, 0, 7)
+	case Month:
+		return day.AddDate(0, 1, 0)
+	default:
+		return day.AddDate(0, 0, 1)
+	}
+}
+
+// hourStart is when the clock of t's zone last read a full hour, or changed its offset: an hour that comes twice is two hours, and
+// the half hour that Lord Howe Island repeats is a bar of its own.
+func hourStart(t time.Time) time.Time {
+	start := t.Add(-intoHour(t))
+	if changed, _ := t.ZoneBounds(); !changed.IsZero() && start.Before(changed) {
+		return changed.In(t.Location())
+	}
+	return start
+}
+
+func nextHour(start time.Time) time.Time {
+	next := start.Add(time.Hour - intoHour(start))
+	if _, change := start.ZoneBounds(); !change.IsZero() && change.Before(next) {
+		return change.In(start.Location())
+	}
+	return next
+}
+
+func intoHour(t time.Time) time.Duration {
+	return time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
+}
+
+// label names the bar that starts at t: a date, or for hours the time with its offset.
+func (i Interval) label(t time.Time) string {
+	if i == Hour {
+		return t.Format(time.RFC3339)
+	}
+	return t.Format(time.DateOnly)
+}
