@@ -58,7 +58,7 @@ func DimensionColumn(dimension string) string {
 }
 
 // FeedQuery is the SELECT by which a view fills a target, reading from instead of the inbox, so that a repair adds up as the
-// view does. from is a table or a subquery in brackets with the inbox's columns that the view reads: for every target but
+// view does; it gives the target's columns in their order. from is a table or a subquery in brackets with the inbox's columns that the view reads: for every target but
 // event_ids those are all in events. It fails for a table that no view fills.
 func FeedQuery(target, from string) (string, error) {
 	l := singleNode

@@ -1,0 +1,19 @@
+CREATE VIEW site_days
+(
+    `site` LowCardinality(String),
+    `day` Date,
+    `views` Int64,
+    `events` Int64,
+    `visitors` UInt64
+)
+AS SELECT
+    site,
+    toDate(bucket) AS day,
+    sumIf(n, name = 'pageview') AS views,
+    sum(n) AS events,
+    uniqCombined64Merge(17)(v.visitors) AS visitors
+FROM visitors AS v
+WHERE name != 'engagement'
+GROUP BY
+    site,
+    day

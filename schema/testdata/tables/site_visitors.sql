@@ -1,0 +1,19 @@
+CREATE VIEW site_visitors
+(
+    `site` LowCardinality(String),
+    `bucket` DateTime('UTC'),
+    `views` Int64,
+    `events` Int64,
+    `visitors` UInt64
+)
+AS SELECT
+    site,
+    bucket,
+    sumIf(n, name = 'pageview') AS views,
+    sum(n) AS events,
+    uniqCombined64Merge(17)(v.visitors) AS visitors
+FROM visitors AS v
+WHERE name != 'engagement'
+GROUP BY
+    site,
+    bucket
