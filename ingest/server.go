@@ -1,0 +1,140 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pagetally/pagetally/ingest/journal"
+)
+
+// Limits of a request, in bytes after decoding unless said otherwise.
+const (
+	MaxEventBytes = 64 << 10 // one event: a body of a one-event endpoint, or an item of a batch
+	MaxBatchBytes = 16 << 20 // a body of a batch endpoint; also any body as sent
+	MaxItems      = 10_000   // of a batch
+)
+
+// Journal makes a request's events durable.
+type Journal interface {
+	// Append returns once payload, the encodings of rows events one after the other, is on disk. It keeps no part of payload.
+	Append(ctx context.Context, payload []byte, rows int) (journal.Position, error)
+}
+
+// Delivery knows what became of journaled events.
+type Delivery interface {
+	// WaitStored returns when the batch that holds the segment is stored, or ctx's error.
+	WaitStored(ctx context.Context, segment ulid.ULID) error
+	// Status says where the rows of a receipt are: "pending", "stored", "parked", "quarantined" or "unknown".
+	Status(ctx context.Context, node string, segment ulid.ULID, first uint32, rows int) (string, error)
+}
+
+// KeyLookup finds the API key of a secret.
+type KeyLookup interface {
+	Lookup(secret string) (Key, bool)
+}
+
+// SaltSource has the salts of visitor hashes.
+type SaltSource interface {
+	// For returns the salt of a calendar day; ErrNoSalt when there is none.
+	For(day Day) ([16]byte, error)
+}
+
+// Config is what a Server needs. Journal, Keys, Salts and Sites are required.
+type Config struct {
+	Journal  Journal
+	Keys     KeyLookup
+	Salts    SaltSource
+	Sites    *Sites
+	Delivery Delivery // nil: receipts read "pending" and ack=stored answers 202 at its deadline
+
+	Node    string // this node's id, part of every receipt: 1-64 letters, digits, '_' or '-'
+	Proxies *Proxies
+	// TrustLoopback gives callers without a key the rights of one when they come from the loopback interface, name a loopback
+	// Host and carry no forwarded header. Only for a server that listens on loopback.
+	TrustLoopback bool
+	AckTimeout    time.Duration // longest wait of ack=stored; 10 s when zero
+
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Now     func() time.Time // the clock; time.Now when nil
+}
+
+// Server answers the endpoints that receive events. It is safe for concurrent use.
+type Server struct {
+	journal    Journal
+	keys       KeyLookup
+	salts      SaltSource
+	sites      *Sites
+	delivery   Delivery
+	node       string
+	proxies    *Proxies
+	loopback   bool
+	ackTimeout time.Duration
+	now        func() time.Time
+
+	agents      *agentCache
+	idempotency *idempotencyKeys
+	metrics     *metrics
+	refusals    edgeLog
+	deadline    sharedDeadline
+}
+
+// New checks cfg and returns a server; it starts nothing.
+func New(cfg Config) (*Server, error) {
+	switch {
+	case cfg.Journal == nil || cfg.Keys == nil || cfg.Salts == nil || cfg.Sites == nil:
+		return nil, errors.New("ingest: Journal, Keys, Salts and Sites are required")
+	case !validNode(cfg.Node):
+		return nil, fmt.Errorf("ingest: node id %q is not 1-64 letters, digits, '_' or '-'", cfg.Node)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Proxies == nil {
+		cfg.Proxies = &Proxies{}
+	}
+	if cfg.AckTimeout <= 0 {
+		cfg.AckTimeout = 10 * time.Second
+	}
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("ingest metrics: %w", err)
+	}
+	return &Server{
+		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
+		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
+		agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: edgeLog{log: cfg.Log},
+	}, nil
+}
+
+// Register adds the routes to app, whose configuration must come from FiberConfig.
+func (s *Server) Register(app *fiber.App) {
+	s.registerPlausible(app)
+	s.registerNative(app)
+}
+
+// methodNotAllowed answers the methods that an endpoint does not have.
+func methodNotAllowed(allow string) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		c.Set(fiber.HeaderAllow, allow)
+		return fiber.ErrMethodNotAllowed
+	}
+}
+
+// append journals the frame's events as one payload.
+func (s *Server) append(f *frame) (journal.Position, error) {
+	// The request's own context would end with the server's shutdown and cut off requests that shutdown waits for.
+	pos, err := s.journal.Append(s.deadline.context(s.now()), f.payload, f.rows)
+	s.refusals.note(err)
+	return pos, err
+}

@@ -1,0 +1,91 @@
+package ingest
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fastjson"
+
+	"github.com/pagetally/pagetally/schema"
+)
+
+// work is the memory of one request, used again by later ones.
+type work struct {
+	parser  fastjson.Parser
+	hit     hit
+	props   []schema.Prop
+	frame   frame
+	body    []byte // decompressed
+	scratch []byte
+}
+
+// maxKept bounds the buffers that wait in the pool for the next request.
+const maxKept = 256 << 10
+
+var works = sync.Pool{New: func() any { return new(work) }}
+
+func getWork() *work {
+	w := works.Get().(*work)
+	w.frame.reset()
+	return w
+}
+
+// putWork gives w back. What points into the request is dropped, so that nothing of it can be read by mistake later.
+func putWork(w *work) {
+	if cap(w.body) > maxKept || cap(w.frame.payload) > maxKept {
+		return
+	}
+	w.hit = hit{}
+	clear(w.props)
+	works.Put(w)
+}
+
+// caller is what the request says about its sender, in strings that point into the request.
+type caller struct {
+	received time.Time
+	ip       netip.Addr
+	agent    string
+	origin   string
+	language string
+	prefetch bool
+}
+
+func (s *Server) callerOf(c *fiber.Ctx) caller {
+	header := &c.Request().Header
+	return caller{
+		received: s.now(),
+		ip:       s.proxies.Client(peerOf(c), text(header.Peek(s.proxies.Header()))),
+		agent:    text(header.UserAgent()),
+		origin:   text(header.Peek(fiber.HeaderOrigin)),
+		language: text(header.Peek(fiber.HeaderAcceptLanguage)),
+		prefetch: isPrefetch(header.Peek("Sec-Purpose")) || isPrefetch(header.Peek("Purpose")) || isPrefetch(header.Peek("X-Moz")),
+	}
+}
+
+// isPrefetch reads "prefetch", perhaps with parameters such as ";prerender".
+func isPrefetch(header []byte) bool {
+	return len(header) > 0 && strings.HasPrefix(strings.ToLower(text(header)), "prefetch")
+}
+
+func peerOf(c *fiber.Ctx) netip.Addr {
+	tcp, ok := c.Context().RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap()
+}
+
+// start makes w's hit a new event of the caller's with the rights of a beacon.
+func (w *work) start(by *caller) *hit {
+	received := by.received.UnixMilli()
+	w.hit = hit{
+		event:  schema.Event{Name: schema.PageView, TS: received, ReceivedAt: received, N: 1, Scroll: schema.NoScroll},
+		origin: by.origin, language: by.language, ip: by.ip, agent: by.agent, prefetch: by.prefetch, judged: true,
+	}
+	w.props = w.props[:0]
+	return &w.hit
+}
