@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/pagetally/pagetally/aggregate"
+	"github.com/pagetally/pagetally/ingest"
+	"github.com/pagetally/pagetally/ingest/journal"
+	"github.com/pagetally/pagetally/query"
+	"github.com/pagetally/pagetally/schema"
+)
+
+// serveCommand is the server.
+type serveCommand struct{}
+
+// Run serves until ctx ends and then stops in order.
+func (serveCommand) Run(ctx context.Context, s *Settings, out io.Writer) error {
+	return run(ctx, s, newLogger(s, os.Stderr), out)
+}
+
+// run builds the parts in the order in which an event passes them, serves until ctx ends or a part fails, and stops them in
+// reverse. It listens before ClickHouse is there: the journal takes events meanwhile.
+func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) error {
+	for _, name := range unknownEnv(os.Environ()) {
+		log.Warn("environment variable is no setting", "name", name)
+	}
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	server, err := newHTTPServer(s.Listen, ingest.FiberConfig())
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	waiting, err := journal.Open(journal.Options{
+		Dir: s.path(journalDir), SealAge: s.JournalSeal, MaxBytes: int64(s.JournalMax), Format: schema.EventFormat, Log: log, Metrics: metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	defer closing(log, "journal", waiting.Close)
+	db, err := openDatabase(s, log, metrics)
+	if err != nil {
+		return err
+	}
+	defer closing(log, "clickhouse", db.Close)
+	parts, err := assemble(s, db, waiting, server, log, metrics)
+	if err != nil {
+		return err
+	}
+	return parts.run(ctx, s, out)
+}
+
+// parts is what run put together.
+type parts struct {
+	db       *database
+	journal  *journal.Journal
+	salts    *ingest.Salts
+	keys     *ingest.Keys
+	delivery *aggregate.Delivery
+	server   *httpServer
+	log      *slog.Logger
+}
+
+func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpServer, log *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
+	p := &parts{db: db, journal: waiting, server: server, log: log}
+	sites, err := s.sites()
+	if err != nil {
+		return nil, err
+	}
+	if p.keys, err = ingest.OpenKeys(ingest.KeysConfig{Path: s.path(keysFile), Conn: db, Log: log}); err != nil {
+		return nil, err
+	}
+	if p.salts, err = ingest.OpenSalts(ingest.SaltsConfig{Path: s.path(saltsFile), Conn: db, Node: waiting.Node(), Log: log}); err != nil {
+		return nil, err
+	}
+	if p.delivery, err = aggregate.New(aggregate.Config{Conn: db, Journal: waiting, Node: waiting.Node(), Log: log, Metrics: metrics}); err != nil {
+		return nil, err
+	}
+	receiving, err := ingest.New(ingest.Config{
+		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: sites, Delivery: p.delivery,
+		Node: waiting.Node(), TrustLoopback: s.onLoopback(), Log: log, Metrics: metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	store, err := query.NewStore(query.StoreConfig{Conn: db, InFlight: p.delivery})
+	if err != nil {
+		return nil, err
+	}
+	reading, err := query.New(query.Config{
+		Store: store, Sites: readSites{sites}, Keys: readKeys{p.keys}, Loopback: loopback(s), Log: log, Metrics: metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	registerHealth(server.app, p.checks())
+	registerMetrics(server.app, metrics)
+	if s.Pprof {
+		registerPprof(server.app)
+	}
+	receiving.Register(server.app)
+	reading.Register(server.app)
+	return p, nil
+}
+
+// run starts the parts, waits for the end and stops them: no new requests first, the engine last.
+func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
+	l := newLifecycle(p.log)
+	if p.db.engine != nil {
+		l.start("clickhouse", p.db.engine.Run)
+		defer l.stop("clickhouse")
+	}
+	l.start("tables", p.db.prepare)
+	defer l.stop("tables")
+	l.start("keys", p.afterTables(p.keys.Run))
+	defer l.stop("keys")
+	l.start("salts", p.afterTables(p.salts.Run))
+	defer l.stop("salts")
+	l.start("delivery", p.afterTables(p.delivery.Run))
+	defer l.stop("delivery")
+	l.start("http", p.server.serve)
+	if err := greet(out, s, p.server.url()); err != nil {
+		p.log.Warn("cannot greet", "error", err)
+	}
+	p.log.Info("listening", "address", p.server.ln.Addr().String(), "version", version)
+
+	var failure error
+	select {
+	case <-ctx.Done():
+		p.log.Info("stopping", "within", s.StopTimeout)
+	case failure = <-l.failed:
+		p.log.Error("a part failed, stopping", "error", failure)
+	}
+	deadline := time.Now().Add(s.StopTimeout)
+	if err := p.server.shutdown(s.StopTimeout / 2); err != nil {
+		p.log.Warn("requests were cut off", "error", err)
+	}
+	l.stop("http")
+	p.drain(deadline, failure)
+	return failure
+}
+
+// drain delivers what is journaled until deadline and leaves the rest for the next start.
+func (p *parts) drain(deadline time.Time, failure error) {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	if err := p.journal.Seal(ctx); err != nil {
+		p.log.Warn("cannot seal the open segment, it is kept as it is", "error", err)
+	}
+	if failure != nil {
+		return // what failed may be what delivery needs; the journal keeps everything
+	}
+	err := p.delivery.Drain(ctx)
+	switch pending := p.delivery.Pending(); {
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		p.log.Warn("stopped delivering", "pending", pending, "error", err)
+	case pending > 0:
+		p.log.Info("events wait for the next start", "pending", pending)
+	default:
+		p.log.Info("all events are delivered")
+	}
+}
+
+// afterTables is a part that begins when the tables are there.
+func (p *parts) afterTables(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := p.db.awaitTables(ctx); err != nil {
+			return nil // asked to stop before
+		}
+		return run(ctx)
+	}
+}
+
+// checks are what /readyz asks.
+func (p *parts) checks() []check {
+	return []check{
+		{name: "journal", needed: true, ready: p.journal.Err},
+		{name: "salts", needed: true, ready: p.salts.Rotate}, // does nothing while the days around now have theirs
+		{name: "clickhouse", ready: p.db.ready},
+		{name: "delivery", ready: p.delivery.Ready},
+	}
+}
+
+// saltsFile and keysFile lie in the data folder.
+const (
+	saltsFile = "salts"
+	keysFile  = "keys"
+)
+
+// closing closes a part in a defer and logs what goes wrong.
+func closing(log *slog.Logger, part string, stop func() error) {
+	if err := stop(); err != nil {
+		log.Warn("cannot close", "part", part, "error", err)
+	}
+}
