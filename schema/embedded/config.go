@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,9 +29,7 @@ type Config struct {
 	// ReaderPassword replaces the generated one; at least 8 characters.
 	ReaderPassword string
 
-	Database string // empty means Database
-	// ReadableDatabases are what the reader may read, a trailing * standing for any ending; empty means Database alone.
-	ReadableDatabases []string
+	Database string // the product's, which the reader may read; a plain name; empty means Database
 
 	MemoryLimit int64 // bytes the engine may use; 0 means half of the machine's (or the container's) memory
 	NoFsync     bool  // lets inserts return before they are on disk: for tests that never cut the power
@@ -68,9 +67,6 @@ func (c Config) withDefaults() Config {
 	c.StartTimeout = orDefault(c.StartTimeout, 2*time.Minute)
 	c.StopTimeout = orDefault(c.StopTimeout, 30*time.Second)
 	c.TakeoverTimeout = orDefault(c.TakeoverTimeout, time.Minute)
-	if len(c.ReadableDatabases) == 0 {
-		c.ReadableDatabases = []string{c.Database}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -112,15 +108,9 @@ func (c *Config) check() error {
 	if c.exposed() && c.ReaderPassword == "" {
 		return fmt.Errorf("%w: %s", ErrPasswordNeeded, c.ListenHost)
 	}
-	return c.checkNames()
-}
-
-// checkNames keeps what ends up in grants to plain names: the users file has no way to quote them for certain.
-func (c *Config) checkNames() error {
-	for _, name := range append([]string{c.Database}, c.ReadableDatabases...) {
-		if !databaseName.MatchString(name) {
-			return fmt.Errorf("database name %q is not plain", name)
-		}
+	// It stands in grants and in a statement, which have no way to bind a name.
+	if !databaseName.MatchString(c.Database) {
+		return fmt.Errorf("database name %q is not plain", c.Database)
 	}
 	return nil
 }
@@ -137,4 +127,14 @@ func (c *Config) dialHost() string {
 		return c.ListenHost
 	}
 	return loopback
+}
+
+// connection is how this machine's programs reach the engine as a user.
+func (c *Config) connection(id identity, user, password string) Connection {
+	host := c.dialHost()
+	return Connection{
+		Addr:     net.JoinHostPort(host, strconv.Itoa(id.TCPPort)),
+		HTTPAddr: net.JoinHostPort(host, strconv.Itoa(id.HTTPPort)),
+		User:     user, Password: password, Database: c.Database,
+	}
 }

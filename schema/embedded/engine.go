@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -199,14 +197,14 @@ func (e *Engine) Ready(ctx context.Context) error {
 // across restarts.
 func (e *Engine) Writer() Connection {
 	id := e.currentIdentity()
-	return e.connection(id, writerUser, id.WriterPassword)
+	return e.cfg.connection(id, writerUser, id.WriterPassword)
 }
 
 // Reader is the user for dashboards: it reads, within limits of time and memory, and changes nothing. It is known once
 // Ready has returned nil.
 func (e *Engine) Reader() Connection {
 	id := e.currentIdentity()
-	return e.connection(id, readerUser, id.ReaderPassword)
+	return e.cfg.connection(id, readerUser, id.ReaderPassword)
 }
 
 // PID is the process running now, 0 when there is none.
@@ -223,15 +221,6 @@ func (e *Engine) currentIdentity() identity {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.identity
-}
-
-func (e *Engine) connection(id identity, user, password string) Connection {
-	host := e.cfg.dialHost()
-	return Connection{
-		Addr:     net.JoinHostPort(host, strconv.Itoa(id.TCPPort)),
-		HTTPAddr: net.JoinHostPort(host, strconv.Itoa(id.HTTPPort)),
-		User:     user, Password: password, Database: e.cfg.Database,
-	}
 }
 
 // change alters the guarded fields and wakes who waits for that.

@@ -34,29 +34,36 @@ const (
 
 // loadIdentity reads the directory's identity, completes it and lets the configuration override it; what is new is kept.
 func loadIdentity(cfg Config) (identity, error) {
-	var id identity
-	path := filepath.Join(cfg.Dir, identityFile)
-	text, err := os.ReadFile(path)
+	kept, err := readIdentity(cfg.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return id, fmt.Errorf("read engine identity: %w", err)
+		return kept, err
 	}
-	if err == nil {
-		if err := json.Unmarshal(text, &id); err != nil {
-			return id, fmt.Errorf("engine identity %s damaged (remove it for new ports and passwords): %w", path, err)
-		}
-	}
-	kept := id
+	id := kept
 	if err := id.complete(cfg); err != nil {
 		return id, err
 	}
 	if id == kept {
 		return id, nil
 	}
-	text, err = json.MarshalIndent(id, "", "  ")
+	text, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return id, fmt.Errorf("encode engine identity: %w", err)
 	}
-	return id, replaceFile(path, append(text, '\n'))
+	return id, replaceFile(filepath.Join(cfg.Dir, identityFile), append(text, '\n'))
+}
+
+// readIdentity reads what is kept; the error matches fs.ErrNotExist when nothing is.
+func readIdentity(dir string) (identity, error) {
+	var id identity
+	path := filepath.Join(dir, identityFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return id, fmt.Errorf("read engine identity: %w", err)
+	}
+	if err := json.Unmarshal(text, &id); err != nil {
+		return id, fmt.Errorf("engine identity %s damaged (remove it for new ports and passwords): %w", path, err)
+	}
+	return id, nil
 }
 
 func (id *identity) complete(cfg Config) error {

@@ -21,6 +21,9 @@ const startQuery = "SYSTEM START LISTEN QUERIES ALL"
 // endOfInput is what a person types at the engine's prompt to leave it: the engine then shuts down in order.
 const endOfInput = "\x04"
 
+// retype is how long an engine may take to notice what was typed.
+const retype = time.Second
+
 // killedWait bounds the wait for a killed process: more than a moment means that the kernel holds it in a dead disk.
 const killedWait = 10 * time.Second
 
@@ -127,13 +130,16 @@ func (p *process) watch(cmd *exec.Cmd, out io.Writer) {
 	close(p.exited)
 }
 
-// stop ends the process: in order, at the latest after wait by hanging up and killing. It returns once the process is
-// gone, and says whether it had to be killed.
+// stop ends the process: in order, or after wait by a kill. It returns once the process is gone, and says whether it
+// had to be killed.
 func (p *process) stop(wait time.Duration) (killed bool, err error) {
-	_ = p.terminal.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = p.terminal.WriteString(endOfInput)
-	if p.waitExit(wait) {
-		return false, nil
+	for deadline := time.Now().Add(wait); time.Now().Before(deadline); {
+		// Typed again and again: an engine that is still starting flushes what was typed before its prompt.
+		_ = p.terminal.SetWriteDeadline(time.Now().Add(retype))
+		_, _ = p.terminal.WriteString(endOfInput)
+		if p.waitExit(min(retype, time.Until(deadline))) {
+			return false, nil
+		}
 	}
 	return true, p.kill()
 }

@@ -23,7 +23,7 @@ var templates = template.Must(template.Must(
 	New("users.xml").Parse(usersTemplate))
 
 // databaseName is what may stand in a grant unquoted.
-var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
+var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 const (
 	configFile = "config.xml"
@@ -73,7 +73,7 @@ func newSettings(cfg Config, id identity) settings {
 		WriterHash: hashPassword(id.WriterPassword),
 		ReaderHash: hashPassword(id.ReaderPassword),
 		ReaderFrom: []string{loopback, "::1"},
-		Grants:     readerGrants(cfg.ReadableDatabases),
+		Grants:     readerGrants(cfg.Database),
 	}
 	if cfg.exposed() {
 		s.ReaderFrom = []string{"::/0"}
@@ -87,16 +87,13 @@ var readerSystemTables = []string{"databases", "tables", "columns", "functions",
 // secretTables hold what would undo the visitors' anonymity or let a reader act as someone else.
 var secretTables = []string{"salts", "keys"}
 
-func readerGrants(databases []string) []string {
-	var grants []string
-	for _, name := range databases {
-		grants = append(grants, "GRANT SELECT ON "+name+".*")
-		for _, table := range secretTables {
-			grants = append(grants, "REVOKE SELECT ON "+name+"."+table)
-		}
+func readerGrants(database string) []string {
+	grants := []string{"GRANT SELECT ON " + database + ".*"}
+	for _, table := range secretTables {
+		grants = append(grants, "REVOKE SELECT ON "+database+"."+table)
 	}
-	for _, name := range readerSystemTables {
-		grants = append(grants, "GRANT SELECT ON system."+name)
+	for _, table := range readerSystemTables {
+		grants = append(grants, "GRANT SELECT ON system."+table)
 	}
 	return grants
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -92,10 +91,8 @@ func (s *Server) Options(database string) *clickhouse.Options {
 	return options(s.engine.Writer(), database)
 }
 
-// ReaderOptions connects as the limited reader.
-func (s *Server) ReaderOptions(database string) *clickhouse.Options {
-	return options(s.engine.Reader(), database)
-}
+// ReaderOptions connects as the limited reader, who may read the product's own database and none that a test made.
+func (s *Server) ReaderOptions() *clickhouse.Options { return options(s.engine.Reader(), "") }
 
 func options(c embedded.Connection, database string) *clickhouse.Options {
 	if database == "" {
@@ -113,8 +110,7 @@ var databases atomic.Int64
 // Database makes a database for one test and connects to it. Both go at the test's end.
 func (s *Server) Database(t testing.TB) driver.Conn {
 	t.Helper()
-	// The reader may read databases of this beginning, see newConfig.
-	name := fmt.Sprintf("%s%d", databasePrefix, databases.Add(1))
+	name := fmt.Sprintf("test_%d", databases.Add(1))
 	admin := s.connect(t, "default")
 	if err := admin.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatalf("make database: %v", err)
@@ -151,21 +147,18 @@ func (s *Server) connect(t testing.TB, database string) driver.Conn {
 	return conn
 }
 
-const databasePrefix = "test_"
-
 func newConfig(dir string) (embedded.Config, error) {
-	library, err := findLibrary()
+	library, err := Library()
 	if err != nil {
 		return embedded.Config{}, err
 	}
 	return embedded.Config{
 		Dir: dir, Library: library, NoFsync: true, MemoryLimit: 2 << 30, StartTimeout: startWait,
-		ReadableDatabases: []string{embedded.Database, databasePrefix + "*"},
 	}, nil
 }
 
-// findLibrary looks where the module keeps the engine, since tests run in their package's directory.
-func findLibrary() (string, error) {
+// Library finds the engine where the module keeps it, since tests run in their package's directory.
+func Library() (string, error) {
 	library, err := embedded.Locate("")
 	if !errors.Is(err, embedded.ErrLibraryMissing) {
 		return library, err
@@ -241,10 +234,4 @@ func (s *Server) Restart() error {
 		return errors.New("engine runs already")
 	}
 	return s.run()
-}
-
-// Describe names what tests most often want in a failure message.
-func (s *Server) Describe() string {
-	w := s.engine.Writer()
-	return strings.Join([]string{w.Addr, w.HTTPAddr, s.cfg.Dir}, " ")
 }
