@@ -8,6 +8,7 @@ CREATE VIEW dimension_days
     `events` Int64,
     `visitors` UInt64
 )
+COMMENT 'Views, events and visitors by the value of a dimension and day (UTC); visitors of several rows do not add up'
 AS SELECT
     site,
     dimension,

@@ -7,6 +7,7 @@ CREATE VIEW dimension_values
     `views` Int64,
     `events` Int64
 )
+COMMENT 'Views and events by the value of a dimension and quarter of an hour (UTC): add them up'
 AS SELECT
     site,
     dimension,

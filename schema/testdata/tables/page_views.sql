@@ -5,6 +5,7 @@ CREATE VIEW page_views
     `path` String,
     `views` Int64
 )
+COMMENT 'Views by page and quarter of an hour (UTC): add them up'
 AS SELECT
     site,
     bucket,

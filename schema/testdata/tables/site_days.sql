@@ -6,6 +6,7 @@ CREATE VIEW site_days
     `events` Int64,
     `visitors` UInt64
 )
+COMMENT 'Views, events and visitors by day (UTC); visitors of several days do not add up'
 AS SELECT
     site,
     toDate(bucket) AS day,

@@ -6,6 +6,7 @@ CREATE VIEW site_visitors
     `events` Int64,
     `visitors` UInt64
 )
+COMMENT 'Views, events and visitors by quarter of an hour (UTC); visitors of several rows do not add up'
 AS SELECT
     site,
     bucket,
