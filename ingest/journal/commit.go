@@ -55,7 +55,7 @@ func (c *committer) run() {
 			reply <- c.seal(sealRequest)
 		case <-c.stop:
 			c.commit()
-			c.closeErr = c.closeOpen()
+			c.closeErr = c.seal(sealClose) // what cannot be sealed now is left to the next Open
 			return
 		}
 		c.tick()
@@ -168,12 +168,4 @@ func (c *committer) seal(cause string) error {
 		})
 	}
 	return c.settle()
-}
-
-// closeOpen leaves behind what cannot be sealed now: the next Open settles it.
-func (c *committer) closeOpen() error {
-	if c.outage.on() {
-		return c.outage.cause
-	}
-	return c.seal(sealClose)
 }

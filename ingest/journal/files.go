@@ -24,8 +24,10 @@ func (j *Journal) WriteFile(folder, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	err = writeWhole(j.opts.FS, path, j.tempName(path), content)
-	if err != nil {
+	if j.closed.Load() {
+		return ErrClosed
+	}
+	if err := writeWhole(j.opts.FS, path, j.tempName(path), content); err != nil {
 		return j.fileError(opCopy, "write file", err)
 	}
 	j.cat.putFile(filepath.Join(folder, name), int64(len(content)))
@@ -53,6 +55,9 @@ func (j *Journal) RemoveFile(folder, name string) error {
 	path, err := j.loosePath(folder, name)
 	if err != nil {
 		return err
+	}
+	if j.closed.Load() {
+		return ErrClosed
 	}
 	if err := j.opts.FS.Remove(path); err != nil && !notExist(err) {
 		return j.fileError(opRemove, "remove file", err)

@@ -22,7 +22,7 @@ import (
 //	frame, 12 bytes and the payload
 //	 0     4      8     12
 //	 +-----+------+-----+---------+
-//	 | len | rows | crc | payload |   crc: over ULID, index of the frame's first row (4 bytes), len, rows, payload
+//	 | len | rows | crc | payload |   crc: over len, rows, payload, begun from crc(ULID) xor index of the first row
 //	 +-----+------+-----+---------+
 //
 //	footer, 32 bytes, ends the file
@@ -34,19 +34,18 @@ import (
 //
 // All sums are CRC-32C. The ULID in them keeps bytes of another segment (a recycled block of the disk) from passing for
 // this one's, the index keeps a frame from passing at another place, and the footer shows that nothing was cut off.
+// The index is mixed into the start value because hashing four bytes more would allocate them for every frame.
 const (
-	magic          = "PTJOURN\n"
-	layoutVersion  = 1
-	headerSize     = 80
-	frameHeadSize  = 12
-	footerSize     = 32
-	footerMark     = 0xFFFFFFFF
-	maxNode        = 32
-	headerNodeAt   = 40
-	headerCRCAt    = 76
-	footerCRCAt    = 28
-	frameCRCAt     = 8
-	frameSeedBytes = 16 + 4
+	magic         = "PTJOURN\n"
+	layoutVersion = 1
+	headerSize    = 80
+	frameHeadSize = 12
+	footerSize    = 32
+	footerMark    = 0xFFFFFFFF
+	maxNode       = 32
+	headerNodeAt  = 40
+	headerCRCAt   = 76
+	frameCRCAt    = 8
 )
 
 // Limits of one payload; the reader believes no larger number.
@@ -120,22 +119,20 @@ func frameSize(b []byte) int { return frameHeadSize + int(binary.LittleEndian.Ui
 
 // tally is what the footer says about the frames before it. It grows frame by frame, in the writer and in the reader.
 type tally struct {
-	id      ulid.ULID
+	seed    uint32 // crc(ULID)
 	frames  uint32
 	rows    uint64
 	size    int64  // of header and frames, so where the next frame starts
 	content uint32 // crc over the frames' crc fields
 }
 
-func newTally(id ulid.ULID) tally { return tally{id: id, size: headerSize} }
+func newTally(id ulid.ULID) tally {
+	return tally{seed: crc32.Checksum(id[:], castagnoli), size: headerSize}
+}
 
 // sum returns the checksum of the frame b as the next of the segment.
 func (t *tally) sum(b []byte) uint32 {
-	var seed [frameSeedBytes]byte
-	copy(seed[:], t.id[:])
-	binary.LittleEndian.PutUint32(seed[16:], uint32(t.rows))
-	crc := crc32.Update(0, castagnoli, seed[:])
-	crc = crc32.Update(crc, castagnoli, b[:frameCRCAt])
+	crc := crc32.Update(t.seed^uint32(t.rows), castagnoli, b[:frameCRCAt])
 	return crc32.Update(crc, castagnoli, b[frameHeadSize:])
 }
 
@@ -186,8 +183,7 @@ func (t *tally) appendFooter(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, t.rows)
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.size))
 	b = binary.LittleEndian.AppendUint32(b, t.content)
-	crc := crc32.Update(crc32.Checksum(t.id[:], castagnoli), castagnoli, b[start:])
-	return binary.LittleEndian.AppendUint32(b, crc)
+	return binary.LittleEndian.AppendUint32(b, crc32.Update(t.seed, castagnoli, b[start:]))
 }
 
 // decodeFooter reads the last bytes of the segment id, which is size bytes long.
@@ -196,13 +192,11 @@ func decodeFooter(b []byte, id ulid.ULID, size int64) (tally, error) {
 	if len(b) != footerSize || binary.LittleEndian.Uint32(b) != footerMark {
 		return tally{}, bad
 	}
-	t := tally{
-		id:      id,
-		frames:  binary.LittleEndian.Uint32(b[4:]),
-		rows:    binary.LittleEndian.Uint64(b[8:]),
-		size:    int64(binary.LittleEndian.Uint64(b[16:])),
-		content: binary.LittleEndian.Uint32(b[24:]),
-	}
+	t := newTally(id)
+	t.frames = binary.LittleEndian.Uint32(b[4:])
+	t.rows = binary.LittleEndian.Uint64(b[8:])
+	t.size = int64(binary.LittleEndian.Uint64(b[16:]))
+	t.content = binary.LittleEndian.Uint32(b[24:])
 	if t.size+footerSize != size || !bytes.Equal(t.appendFooter(nil), b) {
 		return tally{}, bad
 	}

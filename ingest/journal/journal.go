@@ -23,6 +23,7 @@ type Journal struct {
 	metrics   *metrics
 	committer *committer
 	temps     atomic.Uint64
+	closed    atomic.Bool
 
 	closing  sync.Once
 	closeErr error
@@ -109,6 +110,9 @@ func (j *Journal) announceBacklog() {
 // Node returns the node id that segments are written with.
 func (j *Journal) Node() string { return j.opts.Node }
 
+// Dir is the directory, as given in Options.
+func (j *Journal) Dir() string { return j.opts.Dir }
+
 // NewID returns an id for Write or for a batch: greater than every id made or found here before.
 func (j *Journal) NewID() ulid.ULID { return j.ids.next(time.Now()) }
 
@@ -153,10 +157,11 @@ func (j *Journal) Err() error {
 	return j.gather.refusal
 }
 
-// Close refuses further appends, commits and seals what is there, stops the committer and releases the directory. An error
+// Close refuses further appends and other changes, commits and seals what is there, stops the committer and releases the directory. An error
 // means that the last segment stays in open/ for the next Open; the acknowledged frames are safe.
 func (j *Journal) Close() error {
 	j.closing.Do(func() {
+		j.closed.Store(true)
 		j.gather.refuse(ErrClosed)
 		close(j.committer.stop)
 		<-j.committer.stopped

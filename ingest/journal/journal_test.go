@@ -1,40 +1,33 @@
 package journal_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"github.com/pagetally/pagetally/ingest/journal"
+	"github.com/pagetally/pagetally/ingest/journal/journaltest"
 )
 
-func TestAppendReadBack(t *testing.T) {
-	j := open(t, journal.Options{Dir: t.TempDir()})
-	want := []journal.Frame{{0, 1, "a"}, {1, 3, "bcd"}, {4, 1, "e"}}
-	for _, f := range want {
-		pos, err := j.Append(t.Context(), []byte(f.Payload), f.Rows)
-		if err != nil || pos.Index != f.Index {
-			t.Fatalf("Append = %v, %v, want index %d", pos, err, f.Index)
-		}
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimDir); dir != "" {
+		beVictim(dir)
+		return
 	}
-	if err := j.Seal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	infos, _ := j.List(journal.StateSealed)
-	if len(infos) != 1 || infos[0].Rows != 5 || infos[0].Frames != 3 {
-		t.Fatalf("List = %+v", infos)
-	}
-	seg, err := j.Read(journal.StateSealed, infos[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []journal.Frame
-	for f := range seg.Frames {
-		got = append(got, f)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	goleak.VerifyTestMain(m)
 }
 
 func open(t *testing.T, opts journal.Options) *journal.Journal {
@@ -45,4 +38,482 @@ func open(t *testing.T, opts journal.Options) *journal.Journal {
 	}
 	t.Cleanup(func() { _ = j.Close() })
 	return j
+}
+
+// readAll returns the frames of all segments in a state, in order.
+func readAll(t *testing.T, j *journal.Journal, state journal.State) (frames []journal.Frame) {
+	t.Helper()
+	infos, err := j.List(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		seg, err := j.Read(state, info.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(info, seg.Info); diff != "" {
+			t.Errorf("List and Read differ: %s", diff)
+		}
+		for f := range seg.Frames {
+			frames = append(frames, f)
+		}
+	}
+	return frames
+}
+
+func frames(payloads ...string) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		for i, p := range payloads {
+			if !yield([]byte(p), i+1) {
+				return
+			}
+		}
+	}
+}
+
+func mustAppend(t *testing.T, j *journal.Journal, payload string, rows int) journal.Position {
+	t.Helper()
+	pos, err := j.Append(t.Context(), []byte(payload), rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pos
+}
+
+func TestAppendReadBack(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, journal.Options{Dir: dir, Node: "node-1", Format: 7, SealAge: time.Hour})
+	want := []journal.Frame{{Index: 0, Rows: 1, Payload: "a"}, {Index: 1, Rows: 3, Payload: "bcd"}, {Index: 4, Rows: 1, Payload: "e"}}
+	var pos journal.Position
+	for _, f := range want {
+		if pos = mustAppend(t, j, f.Payload, f.Rows); pos.Index != f.Index {
+			t.Fatalf("index %d, want %d", pos.Index, f.Index)
+		}
+	}
+	if !j.Contains(pos.Segment) || j.Contains(j.NewID()) {
+		t.Error("Contains is wrong about the open segment")
+	}
+	if opened, err := journal.List(dir, journal.StateOpen); err != nil || len(opened) != 1 || opened[0].Rows != 5 {
+		t.Errorf("listed from outside: %+v, %v", opened, err)
+	}
+	if err := j.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-j.Sealed():
+	default:
+		t.Error("no notification")
+	}
+	if diff := cmp.Diff(want, readAll(t, j, journal.StateSealed)); diff != "" {
+		t.Error(diff)
+	}
+	infos, _ := j.List(journal.StateSealed)
+	got := infos[0]
+	if got.ID != pos.Segment || got.Kind != journal.KindLive || got.Format != 7 || got.Node != "node-1" || got.Rows != 5 || got.Frames != 3 {
+		t.Errorf("info %+v", got)
+	}
+	outside, err := journal.List(dir, journal.StateSealed)
+	if diff := cmp.Diff(infos, outside); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	seg, err := journal.ReadSegmentFile(filepath.Join(dir, "sealed", got.ID.String()+".seg"))
+	if err != nil || seg.Rows != 5 {
+		t.Errorf("ReadSegmentFile = %+v, %v", seg, err)
+	}
+}
+
+func TestSealLimits(t *testing.T) {
+	tests := []struct {
+		name    string
+		opts    journal.Options
+		rows    []int
+		payload int
+		want    []int // rows of the segments
+	}{
+		{"rows reached", journal.Options{SealRows: 3}, []int{1, 1, 1, 1}, 1, []int{3, 1}},
+		{"rows not exceeded", journal.Options{SealRows: 3}, []int{2, 2, 2}, 1, []int{2, 2, 2}},
+		{"one payload over rows", journal.Options{SealRows: 3}, []int{1, 9, 1}, 1, []int{1, 9, 1}},
+		{"bytes reached", journal.Options{SealBytes: 200}, []int{1, 1, 1}, 88, []int{2, 1}},
+		{"bytes not exceeded", journal.Options{SealBytes: 150}, []int{1, 1}, 88, []int{1, 1}},
+		{"one payload over bytes", journal.Options{SealBytes: 50}, []int{1, 1}, 88, []int{1, 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.opts.Dir, tt.opts.SealAge = t.TempDir(), time.Hour
+			j := open(t, tt.opts)
+			for _, rows := range tt.rows {
+				mustAppend(t, j, strings.Repeat("x", tt.payload), rows)
+			}
+			if err := j.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			infos, _ := j.List(journal.StateSealed)
+			for _, info := range infos {
+				got = append(got, info.Rows)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSealAge(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, journal.Options{Dir: dir, SealAge: time.Second})
+		time.Sleep(5 * time.Second) // an idle journal makes no segments
+		start := time.Now().Truncate(time.Millisecond)
+		mustAppend(t, j, "a", 1)
+		time.Sleep(600 * time.Millisecond)
+		mustAppend(t, j, "b", 1) // does not make the segment younger
+		if got := j.OldestOpen(); !got.Equal(start) {
+			t.Errorf("OldestOpen %v, want %v", got, start)
+		}
+		time.Sleep(399 * time.Millisecond)
+		synctest.Wait()
+		if got := j.Stats(); got.OpenRows != 2 || got.SealedSegments != 0 {
+			t.Errorf("before the age: %+v", got)
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		got := j.Stats()
+		if got.OpenRows != 0 || got.SealedSegments != 1 || !got.Oldest.Equal(start) || !j.OldestOpen().IsZero() {
+			t.Errorf("after the age: %+v", got)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A disk that hangs holds appends until their context ends; what does not fit beside the hanging group is refused.
+func TestHangingDisk(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		fsys := journaltest.New(nil)
+		release := make(chan struct{})
+		j := open(t, journal.Options{Dir: dir, FS: fsys, MaxPending: 1000, PendingWait: time.Second, SealAge: time.Hour})
+		fsys.Before(func(c journaltest.Call) error {
+			if c.Op == journaltest.Datasync {
+				<-release
+			}
+			return nil
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { mustAppend(t, j, strings.Repeat("x", 600), 1) })
+		synctest.Wait()
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := j.Append(ctx, make([]byte, 100), 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("append beside a hanging disk: %v", err)
+		}
+		start := time.Now()
+		_, err := j.Append(t.Context(), make([]byte, 600), 1)
+		if !errors.Is(err, journal.ErrFull) || time.Since(start) != time.Second || journal.RetryAfter(err) <= 0 {
+			t.Errorf("append over MaxPending after %v: %v", time.Since(start), err)
+		}
+		wg.Go(func() { mustAppend(t, j, strings.Repeat("y", 800), 1) })
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		if got := j.Stats().OpenRows; got != 3 { // with the one whose context ended
+			t.Errorf("%d rows", got)
+		}
+		_ = j.Close()
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	j := open(t, journal.Options{Dir: t.TempDir(), MaxPending: 1000})
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		name    string
+		ctx     context.Context
+		payload []byte
+		rows    int
+		want    error
+	}{
+		{"empty", t.Context(), nil, 1, journal.ErrEmpty},
+		{"no rows", t.Context(), []byte("x"), 0, journal.ErrEmpty},
+		{"large", t.Context(), make([]byte, 1001), 1, journal.ErrTooLarge},
+		{"many rows", t.Context(), []byte("x"), journal.MaxRows + 1, journal.ErrTooLarge},
+		{"cancelled", cancelled, []byte("x"), 1, context.Canceled},
+	}
+	for _, tt := range tests {
+		if _, err := j.Append(tt.ctx, tt.payload, tt.rows); !errors.Is(err, tt.want) || journal.RetryAfter(err) != 0 {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Append(t.Context(), []byte("x"), 1); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := j.Seal(t.Context()); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Seal after Close: %v", err)
+	}
+	if _, err := j.Write(journal.StateParked, journal.KindParked, j.NewID(), frames("x")); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+func TestDiskLimit(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, journal.Options{Dir: dir, MaxBytes: 5000, SealAge: time.Hour})
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		_, err = j.Append(t.Context(), make([]byte, 500), 1)
+		if n == 4 {
+			_ = j.Seal(t.Context())
+		}
+	}
+	if !errors.Is(err, journal.ErrFull) || journal.RetryAfter(err) <= 0 || n < 8 {
+		t.Fatalf("append %d: %v", n, err)
+	}
+	if err := j.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.WriteFile(journal.FolderDecisions, "d", make([]byte, 700)); err != nil {
+		t.Errorf("delivery is refused: %v", err)
+	}
+	infos, _ := j.List(journal.StateSealed)
+	if err := j.Move(infos[0].ID, journal.StateSealed, journal.StateKept); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Append(t.Context(), []byte("x"), 1); !errors.Is(err, journal.ErrFull) {
+		t.Errorf("kept segments do not count: %v", err)
+	}
+	if got, want := j.Stats().TotalBytes, sizeOf(t, dir); got != want {
+		t.Errorf("TotalBytes %d, on disk %d", got, want)
+	}
+	if err := j.Remove(journal.StateKept, infos[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, "x", 1)
+	if got, want := j.Stats().TotalBytes, sizeOf(t, dir); got != want {
+		t.Errorf("TotalBytes %d, on disk %d", got, want)
+	}
+}
+
+// sizeOf sums what the limit counts: all but the lock and the node id.
+func sizeOf(t *testing.T, dir string) (sum int64) {
+	t.Helper()
+	for _, path := range glob(t, filepath.Join(dir, "*", "*")) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += info.Size()
+	}
+	return sum
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+func TestWriteIsRepeatable(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, journal.Options{Dir: dir})
+	id := j.NewID()
+	write := func(s journal.State, payloads ...string) error {
+		_, err := j.Write(s, journal.KindParked, id, frames(payloads...))
+		return err
+	}
+	steps := []struct {
+		name string
+		do   func() error
+		want error
+	}{
+		{"first", func() error { return write(journal.StateParked, "a", "b") }, nil},
+		{"again", func() error { return write(journal.StateParked, "a", "b") }, nil},
+		{"other frames", func() error { return write(journal.StateParked, "a", "c") }, journal.ErrExists},
+		{"fewer frames", func() error { return write(journal.StateParked, "a") }, journal.ErrExists},
+		{"other state", func() error { return write(journal.StateQuarantined, "a", "b") }, journal.ErrExists},
+		{"no frames", func() error {
+			_, err := j.Write(journal.StateParked, journal.KindParked, j.NewID(), frames())
+			return err
+		}, journal.ErrEmpty},
+		{"open", func() error { return write(journal.StateOpen, "a") }, journal.ErrState},
+		{"move", func() error { return j.Move(id, journal.StateParked, journal.StateSealed) }, nil},
+		{"move again", func() error { return j.Move(id, journal.StateParked, journal.StateSealed) }, nil},
+		{"move from nowhere", func() error { return j.Move(id, journal.StateKept, journal.StateParked) }, journal.ErrNotFound},
+		{"move to open", func() error { return j.Move(id, journal.StateSealed, journal.StateOpen) }, journal.ErrState},
+		{"remove", func() error { return j.Remove(journal.StateSealed, id) }, nil},
+		{"remove again", func() error { return j.Remove(journal.StateSealed, id) }, nil},
+		{"read", func() error { _, err := j.Read(journal.StateSealed, id); return err }, journal.ErrNotFound},
+	}
+	for _, step := range steps {
+		if err := step.do(); !errors.Is(err, step.want) {
+			t.Errorf("%s: %v, want %v", step.name, err, step.want)
+		}
+	}
+	if left := glob(t, filepath.Join(dir, "*", "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	opts := journal.Options{Dir: t.TempDir()}
+	j := open(t, opts)
+	for _, name := range []string{"", ".hidden", "a/b", "../a", "a.tmp"} {
+		if err := j.WriteFile(journal.FolderDecisions, name, nil); err == nil {
+			t.Errorf("WriteFile(%q) is allowed", name)
+		}
+	}
+	if err := j.WriteFile("sealed", "a", nil); err == nil {
+		t.Error("WriteFile into sealed/ is allowed")
+	}
+	for _, content := range []string{"one", "three"} {
+		if err := j.WriteFile(journal.FolderDecisions, "b", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.WriteFile(journal.FolderDecisions, "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, opts)
+	names, err := j.ListFiles(journal.FolderDecisions)
+	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if b, err := j.ReadFile(journal.FolderDecisions, "b"); err != nil || string(b) != "three" {
+		t.Errorf("ReadFile = %q, %v", b, err)
+	}
+	for range 2 {
+		if err := j.RemoveFile(journal.FolderDecisions, "b"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := j.ReadFile(journal.FolderDecisions, "b"); !errors.Is(err, journal.ErrNoFile) {
+		t.Errorf("removed file: %v", err)
+	}
+}
+
+func TestLockAndNode(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, journal.Options{Dir: dir})
+	node := j.Node()
+	_, err := journal.Open(journal.Options{Dir: dir})
+	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("second Open: %v", err)
+	}
+	_ = j.Close()
+	if _, err := journal.Open(journal.Options{Dir: dir, Node: "other"}); !errors.Is(err, journal.ErrNode) {
+		t.Errorf("Open as another node: %v", err)
+	}
+	registry := prometheus.NewRegistry()
+	for range 2 { // metrics and lock are given back
+		j, err := journal.Open(journal.Options{Dir: dir, Metrics: registry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Node() != node || node == "" {
+			t.Errorf("node %q, was %q", j.Node(), node)
+		}
+		mustAppend(t, j, "x", 1)
+		families, err := registry.Gather()
+		if err != nil || len(families) < 10 {
+			t.Errorf("%d metric families, %v", len(families), err)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Ids rise above every id in the directory, even when the clock was ahead when that was made.
+func TestIDsRiseOverRestarts(t *testing.T) {
+	opts := journal.Options{Dir: t.TempDir()}
+	j := open(t, opts)
+	var ahead ulid.ULID
+	_ = ahead.SetTime(ulid.Timestamp(time.Now().Add(time.Hour)))
+	if _, err := j.Write(journal.StateKept, journal.KindParked, ahead, frames("x")); err != nil {
+		t.Fatal(err)
+	}
+	_ = j.Close()
+	j = open(t, opts)
+	if id := j.NewID(); id.Compare(ahead) <= 0 {
+		t.Errorf("new id %s, existing %s", id, ahead)
+	}
+	if pos := mustAppend(t, j, "x", 1); pos.Segment.Compare(ahead) <= 0 {
+		t.Errorf("new segment %s, existing %s", pos.Segment, ahead)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	opts := journal.Options{Dir: t.TempDir(), SealAge: 3 * time.Millisecond, SealRows: 50}
+	j := open(t, opts)
+	const appenders, each = 16, 100
+	var work, watch sync.WaitGroup
+	for a := range appenders {
+		work.Go(func() {
+			payload := make([]byte, 0, 64)
+			for i := range each {
+				payload = fmt.Appendf(payload[:0], "%d/%d", a, i) // reused at once: Append must have copied
+				if _, err := j.Append(t.Context(), payload, 1+i%3); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	watch.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-j.Sealed():
+			}
+			infos, _ := j.List(journal.StateSealed)
+			for _, info := range infos {
+				if err := j.Move(info.ID, journal.StateSealed, journal.StateKept); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = j.Seal(t.Context())
+			j.Stats()
+		}
+	})
+	work.Wait()
+	close(done)
+	watch.Wait()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, opts)
+	seen := map[string]int{}
+	for _, s := range []journal.State{journal.StateKept, journal.StateSealed} {
+		for _, f := range readAll(t, j, s) {
+			seen[f.Payload]++
+		}
+	}
+	for a := range appenders {
+		for i := range each {
+			if n := seen[fmt.Sprintf("%d/%d", a, i)]; n != 1 {
+				t.Errorf("%d/%d is there %d times", a, i, n)
+			}
+		}
+	}
+	if len(seen) != appenders*each {
+		t.Errorf("%d payloads", len(seen))
+	}
 }

@@ -99,7 +99,9 @@ func (c *committer) examine(l *leftover) error {
 	if s.torn > 0 {
 		c.torn(l, s.torn, s.cause)
 	}
-	l.header, l.tally, l.complete, l.scanned = s.header, s.tally, s.sealed, true
+	// Not even a footer says that the bytes before it are durable: the process may have died before its fdatasync
+	// ended, or after it failed. So l.complete stays false, and the file is copied.
+	l.header, l.tally, l.scanned = s.header, s.tally, true
 	c.cat.put(newInfo(l.header, l.tally, StateOpen, int64(len(b))))
 	return nil
 }

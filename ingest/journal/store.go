@@ -49,8 +49,8 @@ func (j *Journal) Read(s State, id ulid.ULID) (*Segment, error) {
 // frames under the same id again is no error, so that a step cut short can be repeated; ErrExists says that the id has other
 // frames or lies in another state. The segment is visible whole or not at all. The disk limit does not apply.
 func (j *Journal) Write(s State, kind Kind, id ulid.ULID, frames iter.Seq2[[]byte, int]) (Info, error) {
-	if s == StateOpen || s >= numStates {
-		return Info{}, ErrState
+	if err := j.changeable(s); err != nil {
+		return Info{}, err
 	}
 	h := header{id: id, kind: kind, format: j.opts.Format, node: j.opts.Node, created: time.Now()}
 	if old, ok := j.cat.find(id); ok {
@@ -124,8 +124,8 @@ func encodeSegment(w io.Writer, h header, frames iter.Seq2[[]byte, int]) (tally,
 // Move changes a segment's state, durably. Moving a segment that is already there is no error; ErrNotFound says that it
 // is in neither state. Open segments are not moved, and nothing is moved to StateOpen.
 func (j *Journal) Move(id ulid.ULID, from, to State) error {
-	if from == StateOpen || to == StateOpen || from >= numStates || to >= numStates {
-		return ErrState
+	if err := j.changeable(from, to); err != nil {
+		return err
 	}
 	info, ok := j.cat.get(from, id)
 	if !ok {
@@ -151,14 +151,27 @@ func (j *Journal) Move(id ulid.ULID, from, to State) error {
 
 // Remove deletes a segment, durably. Removing one that is gone is no error.
 func (j *Journal) Remove(s State, id ulid.ULID) error {
-	if s == StateOpen || s >= numStates {
-		return ErrState
+	if err := j.changeable(s); err != nil {
+		return err
 	}
 	if err := j.opts.FS.Remove(segmentPath(j.opts.Dir, s, id)); err != nil && !notExist(err) {
 		return j.fileError(opRemove, "remove segment", err)
 	}
 	j.cat.drop(s, id)
 	return j.syncStates(s)
+}
+
+// changeable says whether segments of these states may be changed from outside the committer.
+func (j *Journal) changeable(states ...State) error {
+	for _, s := range states {
+		if s == StateOpen || s >= numStates {
+			return ErrState
+		}
+	}
+	if j.closed.Load() {
+		return ErrClosed // the directory may be another process's by now
+	}
+	return nil
 }
 
 func (j *Journal) syncStates(states ...State) error {
