@@ -21,7 +21,7 @@ type batch struct {
 	sites    []*Site // of the accepted events
 	errors   []itemError
 	bad      int
-	dropped  []string // reasons of filtered events
+	dropped  []Reason // of filtered events
 	position journal.Position
 }
 
@@ -64,8 +64,8 @@ func (b *batch) refuse(site *Site, problem itemError) {
 		b.bad++
 		return
 	}
-	if name := string(problem.Reason); !slices.Contains(b.dropped, name) {
-		b.dropped = append(b.dropped, name)
+	if !slices.Contains(b.dropped, problem.Reason) {
+		b.dropped = append(b.dropped, problem.Reason)
 	}
 }
 

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -43,5 +42,3 @@ func reasonOf(err error) Reason {
 	}
 	return BadRequest
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -62,6 +62,9 @@ func subtagLen(tag string, i, part int) int {
 
 // enrichScreen stores the class of a screen's width ("390x844", or "390", in CSS pixels); sizes alone would be thousands.
 func enrichScreen(_ *Server, h *hit) Reason {
+	if h.screen == "" {
+		return Accepted
+	}
 	width, _, _ := strings.Cut(h.screen, "x")
 	px, err := strconv.ParseUint(width, 10, 16)
 	switch {

@@ -33,7 +33,8 @@ func (s *Server) registerNative(app *fiber.App) {
 
 // nativeEvents answers POST /v1/events: an object, an array or NDJSON.
 func (s *Server) nativeEvents(c *fiber.Ctx) error {
-	by := s.callerOf(c)
+	var by caller
+	s.readCaller(c, &by)
 	allowOrigin(c)
 	err := s.nativeRequest(c, &by)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Server) nativeRequest(c *fiber.Ctx, by *caller) error {
 // answerNative waits for delivery if the caller asked for it and writes the reply.
 func (s *Server) answerNative(c *fiber.Ctx, b *batch, reply nativeReply, ack bool) error {
 	if len(b.dropped) > 0 {
-		c.Set(HeaderReason, strings.Join(b.dropped, ", "))
+		c.Set(HeaderReason, joinReasons(b.dropped))
 	}
 	status := fiber.StatusAccepted
 	switch {

@@ -1,5 +1,7 @@
 package ingest
 
+import "strings"
+
 // Reason says why an event was not counted: a constant, part of reply headers and of metrics.
 type Reason string
 
@@ -36,3 +38,15 @@ const HeaderReason = "X-Pagetally-Reason"
 
 // filtered reports whether events of this reason are dropped by rule and not by mistake of the sender.
 func (r Reason) filtered() bool { return r == NoAgent || r == Bot || r == Prefetch }
+
+// joinReasons lists reasons as a header does.
+func joinReasons(list []Reason) string {
+	if len(list) == 1 {
+		return string(list[0])
+	}
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ", ")
+}

@@ -21,6 +21,8 @@ type work struct {
 	frame   frame
 	body    []byte // decompressed
 	scratch []byte
+
+	plausible plausibleRequest
 }
 
 // maxKept bounds the buffers that wait in the pool for the next request.
@@ -40,6 +42,7 @@ func putWork(w *work) {
 		return
 	}
 	w.hit = hit{}
+	w.plausible.reset()
 	clear(w.props)
 	works.Put(w)
 }
@@ -54,9 +57,9 @@ type caller struct {
 	prefetch bool
 }
 
-func (s *Server) callerOf(c *fiber.Ctx) caller {
+func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
 	header := &c.Request().Header
-	return caller{
+	*by = caller{
 		received: s.now(),
 		ip:       s.proxies.Client(peerOf(c), text(header.Peek(s.proxies.Header()))),
 		agent:    text(header.UserAgent()),
