@@ -109,10 +109,12 @@ func TestBlockStaysWhole(t *testing.T) {
 			stopMerges(t, conn)
 			events := samples(rows)
 			for i := range events {
-				// Three dimensions with a value of its own for each row: more rows behind the view than in front of it.
+				// Three dimensions with a value of its own for each row: more rows behind the view than in front of it, and more
+				// than a block has by default.
 				events[i].PathKey = fmt.Sprintf("/own/%d", i)
 				events[i].Title = fmt.Sprintf("Own %d", i)
 				events[i].Referrer = fmt.Sprintf("https://own.example/%d", i)
+				events[i].Props = nil // only to take less time
 			}
 			insert(t, conn, "batch", events)
 			wantRows(t, conn, partCounts, "'dimensions',1,1", "'event_ids',1,1", "'events',1,1", "'views',1,1", "'visitors',1,1")

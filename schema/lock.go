@@ -104,7 +104,7 @@ func acquire(ctx context.Context, conn driver.Conn, owner string, opts Options) 
 }
 
 // breakLock moves a stale lock out of the way. The new name belongs to that one lock, so that of several processes that saw it
-// stale one succeeds, and none can move the lock that the winner takes next.
+// stale one succeeds, and none can move the lock that the winner takes next. What was moved stays as a trace; it holds nothing.
 func breakLock(ctx context.Context, conn driver.Conn, h holder) error {
 	err := conn.Exec(ctx, "RENAME TABLE "+lockTable+" TO "+lockTable+"_stale_"+strings.ReplaceAll(h.uuid, "-", ""))
 	if hasCode(err, codeTableExists) || hasCode(err, codeUnknownTable) {
