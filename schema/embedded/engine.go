@@ -52,7 +52,8 @@ func New(cfg Config) (*Engine, error) {
 }
 
 // Run starts the engine, keeps it running until ctx is done, and stops it; it returns nil then, and only once the
-// process is gone. A crash is followed by a restart, with backoff, for as long as it takes. It is called once.
+// process is gone. A crash is followed by a restart, with backoff, for as long as it takes. It is called once. Close
+// clients before: the engine waits some five seconds for connections that are still open.
 //
 // It fails with ErrLibraryMissing, ErrBadLibrary, ErrWrongPlatform, ErrDirectoryInUse, ErrPortTaken, ErrTooOld or
 // ErrNotStarting when the engine never answered.

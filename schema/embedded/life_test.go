@@ -246,6 +246,13 @@ func alive(pid int) bool {
 	return err != nil || !bytes.Contains(stat, []byte(") Z "))
 }
 
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
