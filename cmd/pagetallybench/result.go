@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// What is aimed at.
+const (
+	aimRatio    = 0.6 // of the bare server's requests a second
+	aimMemory   = 150 // MB of pagetally itself
+	aimVisible  = 2.0 // seconds, at the 99th percentile
+	aimDelivery = 0.7 // of a raw insert's rows a second
+	megabyte    = 1e6 // bytes
+)
+
+// result is what was measured.
+type result struct {
+	Go         string          `json:"go"`
+	Cores      int             `json:"cores"`
+	Threads    int             `json:"client_threads"`
+	Seconds    float64         `json:"seconds_of_load"`
+	Throughput []throughputRow `json:"throughput"`
+	Memory     memoryRow       `json:"memory"`
+	Visibility *visibilityRow  `json:"visibility,omitempty"`
+	Delivery   *deliveryRow    `json:"delivery,omitempty"`
+}
+
+// throughputRow compares the servers at one number of connections. Latencies are milliseconds.
+type throughputRow struct {
+	Connections  int     `json:"connections"`
+	Bare         float64 `json:"bare_per_second"`
+	Pagetally    float64 `json:"pagetally_per_second"`
+	Ratio        float64 `json:"ratio"`
+	BareP50      float64 `json:"bare_p50_ms"`
+	BareP99      float64 `json:"bare_p99_ms"`
+	P50          float64 `json:"p50_ms"`
+	P99          float64 `json:"p99_ms"`
+	DrainSeconds float64 `json:"drain_seconds"` // the longest time from the end of a turn until all is delivered
+	Acknowledged int64   `json:"acknowledged"`
+	Refused      int64   `json:"refused"`
+	Unanswered   int64   `json:"unanswered"`
+	Lost         int64   `json:"lost"`  // acknowledged and not counted, in the table where most are missing
+	Extra        int64   `json:"extra"` // counted and not sent
+
+	// CPU time a request, in microseconds; pagetally's and the engine's until all is delivered. On a machine that has other
+	// work to do these say more than the rates.
+	BareCPU   float64 `json:"bare_cpu_us"`
+	ServerCPU float64 `json:"pagetally_cpu_us"`
+	EngineCPU float64 `json:"engine_cpu_us"`
+	ClientCPU float64 `json:"client_cpu_us"` // with the bare server
+}
+
+// memoryRow is the most resident memory seen while throughput was measured, in bytes.
+type memoryRow struct {
+	Pagetally int64 `json:"pagetally"`
+	Engine    int64 `json:"engine"`
+}
+
+// visibilityRow is the time from sending a view to reading its count, in seconds.
+type visibilityRow struct {
+	Rate   float64 `json:"requests_per_second"`
+	Probes int64   `json:"probes"`
+	P50    float64 `json:"p50_seconds"`
+	P99    float64 `json:"p99_seconds"`
+}
+
+// deliveryRow compares the delivery of a backlog with a raw insert.
+type deliveryRow struct {
+	Events       int64   `json:"events"`
+	Batches      int64   `json:"batches"`
+	Seconds      float64 `json:"seconds"`
+	PerSecond    float64 `json:"rows_per_second"`
+	RawPerSecond float64 `json:"raw_rows_per_second"`
+	Lost         int64   `json:"lost"`
+}
+
+// fill completes the row when all turns are over.
+func (r *throughputRow) fill(bare, got *load) {
+	r.Bare, r.Pagetally, r.Ratio = bare.rate(), got.rate(), got.rate()/bare.rate()
+	r.BareP50, r.BareP99 = bare.percentile(50), bare.percentile(99)
+	r.P50, r.P99 = got.percentile(50), got.percentile(99)
+	r.Acknowledged, r.Refused, r.Unanswered = got.Acknowledged, got.Refused+got.Dropped, got.Unanswered
+}
+
+// perRequest is CPU time in microseconds for each acknowledged request.
+func perRequest(cpu time.Duration, l *load) float64 {
+	return cpu.Seconds() * 1e6 / float64(max(l.Acknowledged, 1))
+}
+
+// check fails when a count is wrong. A missed aim is printed, not an error: machines differ.
+func (r *result) check() error {
+	for _, row := range r.Throughput {
+		if row.Lost != 0 || row.Extra != 0 {
+			return fmt.Errorf("%d connections: %d acknowledged events are missing, %d too many are counted", row.Connections, row.Lost, row.Extra)
+		}
+	}
+	if d := r.Delivery; d != nil && d.Lost != 0 {
+		return fmt.Errorf("delivery: %d of %d events are missing", d.Lost, d.Events)
+	}
+	return nil
+}
+
+func (r *result) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+func (r *result) writeTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "POST /api/event, %d cores, %s, %g s of load for each server and row, client, server and engine on the same cores\n\n", r.Cores, r.Go, r.Seconds)
+	fmt.Fprintln(t, "connections\tbare/s\tpagetally/s\tratio\tbare p50\tp99\tpagetally p50\tp99 ms\tdrained s\trefused\tlost\tCPU µs/request: bare\tclient\tpagetally\tengine\t")
+	for _, row := range r.Throughput {
+		fmt.Fprintf(t, "%d\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.Connections, row.Bare, row.Pagetally, row.Ratio,
+			row.BareP50, row.BareP99, row.P50, row.P99, row.DrainSeconds, row.Refused, row.Lost, row.BareCPU, row.ClientCPU, row.ServerCPU, row.EngineCPU)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return r.writeAims(w)
+}
+
+// writeAims prints what stands beside an aim.
+func (r *result) writeAims(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t)
+	if n := len(r.Throughput); n > 0 {
+		last := r.Throughput[n-1]
+		aim(t, fmt.Sprintf("ratio at %d connections", last.Connections), fmt.Sprintf("%.2f", last.Ratio), fmt.Sprintf("at least %g", aimRatio), last.Ratio >= aimRatio)
+	}
+	own := float64(r.Memory.Pagetally) / megabyte
+	aim(t, "resident memory of pagetally", fmt.Sprintf("%.0f MB", own), fmt.Sprintf("under %d MB", aimMemory), own < aimMemory)
+	fmt.Fprintf(t, "resident memory of the engine\t%.0f MB\t\t\n", float64(r.Memory.Engine)/megabyte)
+	if v := r.Visibility; v != nil {
+		aim(t, fmt.Sprintf("sent to visible at %.0f/s, p50 and p99 of %d", v.Rate, v.Probes), fmt.Sprintf("%.2f s, %.2f s", v.P50, v.P99),
+			fmt.Sprintf("p99 under %g s", aimVisible), v.P99 < aimVisible)
+	}
+	if d := r.Delivery; d != nil {
+		ratio := d.PerSecond / d.RawPerSecond
+		aim(t, fmt.Sprintf("delivery of %d events in %d batches", d.Events, d.Batches),
+			fmt.Sprintf("%.0f rows/s, %.2f of a raw insert's %.0f", d.PerSecond, ratio, d.RawPerSecond), fmt.Sprintf("at least %g", aimDelivery), ratio >= aimDelivery)
+	}
+	return t.Flush()
+}
+
+func aim(w io.Writer, what, measured, wanted string, reached bool) {
+	verdict := "missed"
+	if reached {
+		verdict = "reached"
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", what, measured, wanted, verdict)
+}
