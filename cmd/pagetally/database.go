@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -22,7 +23,8 @@ type database struct {
 	options  *clickhouse.Options
 	engine   *embedded.Engine // nil at a server of one's own
 	log      *slog.Logger
-	migrated chan struct{} // closed when the tables are there
+	migrated chan struct{}         // closed when the tables are there
+	blocked  atomic.Pointer[error] // why they are not, as last seen
 }
 
 // openDatabase makes the connection; it reaches for nothing yet.
@@ -112,6 +114,7 @@ func (db *database) prepare(ctx context.Context) error {
 	wait := migrateRetryFirst
 	for failing := false; ; failing = true {
 		err := db.migrate(ctx)
+		db.blocked.Store(&err)
 		switch {
 		case err == nil:
 			db.log.Info("tables ready", "database", db.options.Auth.Database)
@@ -164,7 +167,10 @@ func (db *database) ready() error {
 	select {
 	case <-db.migrated:
 	default:
-		return errors.New("tables are not there yet")
+		if err := db.blocked.Load(); err != nil && *err != nil {
+			return *err
+		}
+		return errors.New("starting")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -105,10 +105,9 @@ func (k readKeys) ReadKey(secret string) (query.Key, bool) {
 }
 
 // loopback lets readers on this machine in without a key, if only this machine can reach the server.
-func loopback(s *Settings) func(*fiber.Ctx) bool {
+func loopback(s *Settings, proxies *ingest.Proxies) func(*fiber.Ctx) bool {
 	if !s.onLoopback() {
 		return nil
 	}
-	proxies := &ingest.Proxies{}
 	return func(c *fiber.Ctx) bool { return ingest.IsLocal(c, proxies) }
 }

@@ -36,10 +36,15 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func main() {
 	embedded.RunChildIfAsked()
-	// The first signal asks for an orderly stop; after it the default handling is back, so a second one ends the process.
+	os.Exit(start(os.Args[1:]))
+}
+
+// start runs the command until it ends or a signal asks for an orderly stop. After the first signal the default handling is
+// back, so that a second one ends the process.
+func start(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	return execute(ctx, args, os.Stdout, os.Stderr)
 }
 
 // execute parses args, runs the command and returns the exit code.

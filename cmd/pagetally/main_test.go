@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,9 +26,9 @@ const asBinary = "PAGETALLY_TEST_AS"
 
 func TestMain(m *testing.M) {
 	embedded.RunChildIfAsked()
-	if role, ok := os.LookupEnv(asBinary); ok {
+	if _, ok := os.LookupEnv(asBinary); ok {
 		_ = os.Unsetenv(asBinary)
-		os.Exit(play(role))
+		os.Exit(start(os.Args[1:]))
 	}
 	// The servers that the tests start run in other folders than the one the library is found from.
 	if library, err := embeddedtest.Library(); err == nil {
@@ -38,13 +37,9 @@ func TestMain(m *testing.M) {
 	embeddedtest.Main(m)
 }
 
-func play(role string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if role == "bare" {
-		return serveBare(ctx)
-	}
-	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+// environment makes a child of the test binary be pagetally, without the second that the race detector waits at every exit.
+func environment() []string {
+	return append(os.Environ(), asBinary+"=pagetally", "GORACE=atexit_sleep_ms=0")
 }
 
 // process is a running server.
@@ -60,21 +55,13 @@ type process struct {
 // startServer runs `pagetally serve` on data and waits until it listens, which is before ClickHouse is there.
 func startServer(t testing.TB, data string, args ...string) *process {
 	t.Helper()
-	args = append([]string{"serve", "--listen=127.0.0.1:0", "--data=" + data}, args...)
-	p := startRole(t, "pagetally", args...)
-	p.data = data
-	return p
-}
-
-// startRole runs the test binary in a role and waits for the line that names its URL.
-func startRole(t testing.TB, role string, args ...string) *process {
-	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(self, args...), stderr: &lockedBuffer{}, exited: make(chan error, 1)}
-	p.cmd.Env = append(os.Environ(), asBinary+"="+role)
+	args = append([]string{"serve", "--listen=127.0.0.1:0", "--data=" + data}, args...)
+	p := &process{t: t, cmd: exec.Command(self, args...), data: data, stderr: &lockedBuffer{}, exited: make(chan error, 1)}
+	p.cmd.Env = environment()
 	p.cmd.Stderr = p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -252,7 +239,7 @@ func pagetally(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = append(os.Environ(), asBinary+"=pagetally")
+	cmd.Env = environment()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

@@ -80,18 +80,22 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	if err != nil {
 		return nil, err
 	}
+	proxies, err := s.proxies()
+	if err != nil {
+		return nil, err
+	}
 	if p.keys, err = ingest.OpenKeys(ingest.KeysConfig{Path: s.path(keysFile), Conn: db, Log: log}); err != nil {
 		return nil, err
 	}
 	if p.salts, err = ingest.OpenSalts(ingest.SaltsConfig{Path: s.path(saltsFile), Conn: db, Node: waiting.Node(), Log: log}); err != nil {
 		return nil, err
 	}
-	if p.delivery, err = aggregate.New(aggregate.Config{Conn: db, Journal: waiting, Node: waiting.Node(), Log: log, Metrics: metrics}); err != nil {
+	if p.delivery, err = aggregate.New(deliveryConfig(s, db, waiting, log, metrics)); err != nil {
 		return nil, err
 	}
 	receiving, err := ingest.New(ingest.Config{
 		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: sites, Delivery: p.delivery,
-		Node: waiting.Node(), TrustLoopback: s.onLoopback(), Log: log, Metrics: metrics,
+		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.onLoopback(), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 		return nil, err
 	}
 	reading, err := query.New(query.Config{
-		Store: store, Sites: readSites{sites}, Keys: readKeys{p.keys}, Loopback: loopback(s), Log: log, Metrics: metrics,
+		Store: store, Sites: readSites{sites}, Keys: readKeys{p.keys}, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -114,6 +118,18 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	receiving.Register(server.app)
 	reading.Register(server.app)
 	return p, nil
+}
+
+// keepDelivered is how long delivered segments are kept against a server that loses what it answered for. The embedded engine
+// syncs each insert to disk before it answers, so for it there is nothing to keep.
+const keepDelivered = 15 * time.Minute
+
+func deliveryConfig(s *Settings, db *database, waiting *journal.Journal, log *slog.Logger, metrics prometheus.Registerer) aggregate.Config {
+	c := aggregate.Config{Conn: db, Journal: waiting, Node: waiting.Node(), Log: log, Metrics: metrics}
+	if !s.embedded() {
+		c.Keep = keepDelivered
+	}
+	return c
 }
 
 // run starts the parts, waits for the end and stops them: no new requests first, the engine last.

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/docker/go-units"
 
-	"github.com/alecthomas/kong"
+	"github.com/pagetally/pagetally/ingest"
 )
 
 // Settings is everything that can be configured. Each field is a flag, an environment variable PAGETALLY_NAME and a YAML
@@ -24,6 +25,9 @@ type Settings struct {
 	ClickHouse string   `name:"clickhouse" help:"'embedded', or the URL of a server: clickhouse://USER:PASSWORD@HOST:9000/DATABASE (https:// and http:// for its HTTP port)." default:"embedded" placeholder:"URL"`
 	Site       []string `help:"Domains that may be counted, separated by commas. '*' takes any and is the default on loopback; elsewhere the list is required." placeholder:"DOMAIN"`
 	Zone       string   `help:"Time zone in which the sites' days begin (IANA name)." default:"UTC"`
+
+	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's." placeholder:"NETWORK"`
+	ClientHeader string   `help:"The header in which the trusted proxies name the client, if not X-Forwarded-For." placeholder:"NAME"`
 
 	EngineLib    string   `help:"Path of the embedded engine's library. Empty: beside the binary, then deployments/embedded/node_modules." placeholder:"FILE"`
 	EngineMemory ByteSize `help:"Memory that the embedded engine may use." default:"2GiB" placeholder:"SIZE"`
@@ -55,6 +59,9 @@ func (s *Settings) Validate() error {
 	}
 	if err := s.validateSites(isLoopback(host)); err != nil {
 		return fmt.Errorf("--site: %w", err)
+	}
+	if _, err := s.proxies(); err != nil {
+		return fmt.Errorf("--trusted-proxy: %w", err)
 	}
 	if s.Data == "" {
 		return errors.New("--data: is empty")
@@ -139,6 +146,11 @@ func (s *Settings) location() *time.Location {
 		return time.UTC
 	}
 	return zone
+}
+
+// proxies are the peers that may name the client.
+func (s *Settings) proxies() (*ingest.Proxies, error) {
+	return ingest.NewProxies(s.TrustedProxy, s.ClientHeader)
 }
 
 // path names a file or folder in the data folder.

@@ -96,6 +96,7 @@ func TestSettingsRefused(t *testing.T) {
 		{"no time to stop", []string{"--stop-timeout=0s"}, "--stop-timeout"},
 		{"other database", []string{"--clickhouse=postgres://a:s3cret@b/c"}, "--clickhouse"},
 		{"broken url", []string{"--clickhouse=clickhouse://a:s3cret@b:port/"}, "--clickhouse"},
+		{"no network", []string{"--trusted-proxy=10.0.0.0/33"}, "--trusted-proxy"},
 		{"log form", []string{"--log=xml"}, "--log"},
 		{"missing file", []string{"--config=/nonexistent/pagetally.yaml"}, "pagetally.yaml"},
 	}
@@ -180,9 +181,16 @@ func settingsTable() string {
 	b.WriteString("| flag and key | environment | default | meaning |\n| --- | --- | --- | --- |\n")
 	for _, flag := range settingFlags() {
 		help := strings.ReplaceAll(flag.Help, "|", "\\|")
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s |\n", flag.Name, envName(flag.Name), code(flag.Default), help)
+		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s |\n", flag.Name, envName(flag.Name), code(defaultOf(flag)), help)
 	}
 	return b.String()
+}
+
+func defaultOf(flag settingFlag) string {
+	if flag.IsBool() {
+		return "false"
+	}
+	return flag.Default
 }
 
 func code(s string) string {
