@@ -9,6 +9,7 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 ENGINE  := deployments/embedded
+TRACKERS := cmd/pagetally/testdata/browser
 TESTS   ?= ./...
 FUZZTIME ?= 5s
 RUNFLAGS ?=
@@ -46,17 +47,21 @@ test: test-needs engine lint ## lint, tests with -race, short fuzzing
 fuzz: ## every fuzz target for FUZZTIME each
 	deployments/scripts/fuzz.sh $(FUZZTIME)
 
-bench: engine ## throughput beside a bare server, delivery, latency to an exact count
+bench: engine build ## throughput beside a bare server, delivery, latency to an exact count
 	deployments/scripts/bench.sh
 
-torture: engine ## the chaos tests at their full length; the seed is printed
-	PAGETALLY_TORTURE=1 CGO_ENABLED=1 go test -race -count=1 -timeout 4h -v -run 'Torture|Chaos' $(TESTS)
+torture: test-needs engine ## every test at its full length, 300 rounds of kills; a failure prints its seed
+	PAGETALLY_TORTURE=1 CGO_ENABLED=1 go test -race -p 1 -count=1 -timeout 6h $(TESTS)
 
 dist: ## release tarballs for linux amd64 and arm64, checksums
 	deployments/scripts/dist.sh '$(VERSION)'
 
-test-needs:
+test-needs: $(TRACKERS)/node_modules/.package-lock.json
 	@deployments/scripts/test-needs.sh
 
+$(TRACKERS)/node_modules/.package-lock.json: $(TRACKERS)/package.json $(TRACKERS)/package-lock.json
+	npm ci --prefix $(TRACKERS) --no-audit --no-fund
+	@touch $@
+
 clean: ## what make made, but no data
-	rm -rf pagetally dist $(ENGINE)/node_modules
+	rm -rf pagetally dist $(ENGINE)/node_modules $(TRACKERS)/node_modules
