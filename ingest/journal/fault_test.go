@@ -363,6 +363,19 @@ func TestFailuresInARow(t *testing.T) {
 	}
 }
 
+// A refused payload, whole in the file though it is, does not come back when the process dies right after the refusal.
+func TestRefusedStaysRefused(t *testing.T) {
+	fsys := journaltest.New(nil)
+	s := newScript(t, fsys)
+	s.j = open(t, s.opts)
+	s.append(1)
+	fsys.Fail(journaltest.Datasync, 1, syscall.EIO)
+	fsys.PowerOff(journaltest.Open, 1, false) // the first call of settling
+	s.append(1)
+	_ = s.j.Close()
+	s.check(false)
+}
+
 // A segment that cannot be read after a crash goes to quarantine as it is, and does not stop new events.
 func TestUnreadableLeftover(t *testing.T) {
 	fsys := journaltest.New(nil)

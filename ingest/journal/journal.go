@@ -29,9 +29,10 @@ type Journal struct {
 	closeErr error
 }
 
-// Open locks the directory, which it makes if need be, and brings what a crash left in open/ to sealed/: torn tails
-// are cut at the last whole frame, logged and counted. If the disk does not allow that now, Open succeeds all the same, and Append is
-// refused until it does. ErrLocked says that another process has the directory.
+// Open locks the directory, which it makes if need be, and brings what a crash left in open/ to sealed/: torn tails are
+// cut at the last whole frame, logged and counted. If the disk does not allow that now, Open succeeds all the same, and
+// Append is refused until it does. ErrLocked says that another process has the directory, ErrVersion that a newer
+// program has written there.
 func Open(opts Options) (*Journal, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
@@ -157,8 +158,8 @@ func (j *Journal) Err() error {
 	return j.gather.refusal
 }
 
-// Close refuses further appends and other changes, commits and seals what is there, stops the committer and releases the directory. An error
-// means that the last segment stays in open/ for the next Open; the acknowledged frames are safe.
+// Close refuses further appends and other changes, commits and seals what is there, stops the committer and releases the
+// directory. An error means that the last segment stays in open/ for the next Open; the acknowledged frames are safe.
 func (j *Journal) Close() error {
 	j.closing.Do(func() {
 		j.closed.Store(true)

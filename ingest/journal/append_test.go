@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,63 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/oklog/ulid/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/pagetally/pagetally/ingest/journal"
 	"github.com/pagetally/pagetally/ingest/journal/journaltest"
 )
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(victimDir); dir != "" {
-		beVictim(dir)
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
-
-func open(t *testing.T, opts journal.Options) *journal.Journal {
-	t.Helper()
-	j, err := journal.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = j.Close() })
-	return j
-}
-
-// readAll returns the frames of all segments in a state, in order.
-func readAll(t *testing.T, j *journal.Journal, state journal.State) (frames []journal.Frame) {
-	t.Helper()
-	infos, err := j.List(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, info := range infos {
-		seg, err := j.Read(state, info.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(info, seg.Info); diff != "" {
-			t.Errorf("List and Read differ: %s", diff)
-		}
-		for f := range seg.Frames {
-			frames = append(frames, f)
-		}
-	}
-	return frames
-}
-
-func frames(payloads ...string) iter.Seq2[[]byte, int] {
-	return func(yield func([]byte, int) bool) {
-		for i, p := range payloads {
-			if !yield([]byte(p), i+1) {
-				return
-			}
-		}
-	}
-}
 
 func mustAppend(t *testing.T, j *journal.Journal, payload string, rows int) journal.Position {
 	t.Helper()
@@ -266,212 +211,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestDiskLimit(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, journal.Options{Dir: dir, MaxBytes: 5000, SealAge: time.Hour})
-	var err error
-	n := 0
-	for ; err == nil; n++ {
-		_, err = j.Append(t.Context(), make([]byte, 500), 1)
-		if n == 4 {
-			_ = j.Seal(t.Context())
-		}
-	}
-	if !errors.Is(err, journal.ErrFull) || journal.RetryAfter(err) <= 0 || n < 8 {
-		t.Fatalf("append %d: %v", n, err)
-	}
-	if err := j.Seal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.WriteFile(journal.FolderDecisions, "d", make([]byte, 700)); err != nil {
-		t.Errorf("delivery is refused: %v", err)
-	}
-	infos, _ := j.List(journal.StateSealed)
-	if err := j.Move(infos[0].ID, journal.StateSealed, journal.StateKept); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.Append(t.Context(), []byte("x"), 1); !errors.Is(err, journal.ErrFull) {
-		t.Errorf("kept segments do not count: %v", err)
-	}
-	if got, want := j.Stats().TotalBytes, sizeOf(t, dir); got != want {
-		t.Errorf("TotalBytes %d, on disk %d", got, want)
-	}
-	if err := j.Remove(journal.StateKept, infos[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	mustAppend(t, j, "x", 1)
-	if got, want := j.Stats().TotalBytes, sizeOf(t, dir); got != want {
-		t.Errorf("TotalBytes %d, on disk %d", got, want)
-	}
-}
-
-// sizeOf sums what the limit counts: all but the lock and the node id.
-func sizeOf(t *testing.T, dir string) (sum int64) {
-	t.Helper()
-	for _, path := range glob(t, filepath.Join(dir, "*", "*")) {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += info.Size()
-	}
-	return sum
-}
-
-func glob(t *testing.T, pattern string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
-func TestWriteIsRepeatable(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, journal.Options{Dir: dir})
-	id := j.NewID()
-	write := func(s journal.State, payloads ...string) error {
-		_, err := j.Write(s, journal.KindParked, id, frames(payloads...))
-		return err
-	}
-	steps := []struct {
-		name string
-		do   func() error
-		want error
-	}{
-		{"first", func() error { return write(journal.StateParked, "a", "b") }, nil},
-		{"again", func() error { return write(journal.StateParked, "a", "b") }, nil},
-		{"other frames", func() error { return write(journal.StateParked, "a", "c") }, journal.ErrExists},
-		{"fewer frames", func() error { return write(journal.StateParked, "a") }, journal.ErrExists},
-		{"other state", func() error { return write(journal.StateQuarantined, "a", "b") }, journal.ErrExists},
-		{"no frames", func() error {
-			_, err := j.Write(journal.StateParked, journal.KindParked, j.NewID(), frames())
-			return err
-		}, journal.ErrEmpty},
-		{"open", func() error { return write(journal.StateOpen, "a") }, journal.ErrState},
-		{"move", func() error { return j.Move(id, journal.StateParked, journal.StateSealed) }, nil},
-		{"move again", func() error { return j.Move(id, journal.StateParked, journal.StateSealed) }, nil},
-		{"move from nowhere", func() error { return j.Move(id, journal.StateKept, journal.StateParked) }, journal.ErrNotFound},
-		{"move to open", func() error { return j.Move(id, journal.StateSealed, journal.StateOpen) }, journal.ErrState},
-		{"remove", func() error { return j.Remove(journal.StateSealed, id) }, nil},
-		{"remove again", func() error { return j.Remove(journal.StateSealed, id) }, nil},
-		{"read", func() error { _, err := j.Read(journal.StateSealed, id); return err }, journal.ErrNotFound},
-	}
-	for _, step := range steps {
-		if err := step.do(); !errors.Is(err, step.want) {
-			t.Errorf("%s: %v, want %v", step.name, err, step.want)
-		}
-	}
-	if left := glob(t, filepath.Join(dir, "*", "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	opts := journal.Options{Dir: t.TempDir()}
-	j := open(t, opts)
-	for _, name := range []string{"", ".hidden", "a/b", "../a", "a.tmp"} {
-		if err := j.WriteFile(journal.FolderDecisions, name, nil); err == nil {
-			t.Errorf("WriteFile(%q) is allowed", name)
-		}
-	}
-	if err := j.WriteFile("sealed", "a", nil); err == nil {
-		t.Error("WriteFile into sealed/ is allowed")
-	}
-	for _, content := range []string{"one", "three"} {
-		if err := j.WriteFile(journal.FolderDecisions, "b", []byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := j.WriteFile(journal.FolderDecisions, "a", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	j = open(t, opts)
-	names, err := j.ListFiles(journal.FolderDecisions)
-	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || err != nil {
-		t.Error(diff, err)
-	}
-	if b, err := j.ReadFile(journal.FolderDecisions, "b"); err != nil || string(b) != "three" {
-		t.Errorf("ReadFile = %q, %v", b, err)
-	}
-	for range 2 {
-		if err := j.RemoveFile(journal.FolderDecisions, "b"); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := j.ReadFile(journal.FolderDecisions, "b"); !errors.Is(err, journal.ErrNoFile) {
-		t.Errorf("removed file: %v", err)
-	}
-}
-
-func TestLockAndNode(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, journal.Options{Dir: dir})
-	node := j.Node()
-	_, err := journal.Open(journal.Options{Dir: dir})
-	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
-		t.Errorf("second Open: %v", err)
-	}
-	_ = j.Close()
-	if _, err := journal.Open(journal.Options{Dir: dir, Node: "other"}); !errors.Is(err, journal.ErrNode) {
-		t.Errorf("Open as another node: %v", err)
-	}
-	registry := prometheus.NewRegistry()
-	for range 2 { // metrics and lock are given back
-		j, err := journal.Open(journal.Options{Dir: dir, Metrics: registry})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if j.Node() != node || node == "" {
-			t.Errorf("node %q, was %q", j.Node(), node)
-		}
-		mustAppend(t, j, "x", 1)
-		families, err := registry.Gather()
-		if err != nil || len(families) < 10 {
-			t.Errorf("%d metric families, %v", len(families), err)
-		}
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// Ids rise above every id in the directory, even when the clock was ahead when that was made.
-func TestIDsRiseOverRestarts(t *testing.T) {
-	opts := journal.Options{Dir: t.TempDir()}
-	j := open(t, opts)
-	var ahead ulid.ULID
-	_ = ahead.SetTime(ulid.Timestamp(time.Now().Add(time.Hour)))
-	if _, err := j.Write(journal.StateKept, journal.KindParked, ahead, frames("x")); err != nil {
-		t.Fatal(err)
-	}
-	_ = j.Close()
-	j = open(t, opts)
-	if id := j.NewID(); id.Compare(ahead) <= 0 {
-		t.Errorf("new id %s, existing %s", id, ahead)
-	}
-	if pos := mustAppend(t, j, "x", 1); pos.Segment.Compare(ahead) <= 0 {
-		t.Errorf("new segment %s, existing %s", pos.Segment, ahead)
-	}
-}
-
 func TestConcurrentUse(t *testing.T) {
 	opts := journal.Options{Dir: t.TempDir(), SealAge: 3 * time.Millisecond, SealRows: 50}
 	j := open(t, opts)
 	const appenders, each = 16, 100
 	var work, watch sync.WaitGroup
+	var positions sync.Map
 	for a := range appenders {
 		work.Go(func() {
 			payload := make([]byte, 0, 64)
 			for i := range each {
 				payload = fmt.Appendf(payload[:0], "%d/%d", a, i) // reused at once: Append must have copied
-				if _, err := j.Append(t.Context(), payload, 1+i%3); err != nil {
+				pos, err := j.Append(t.Context(), payload, 1+i%3)
+				if err != nil {
 					t.Error(err)
 				}
+				positions.Store(string(payload), pos)
 			}
 		})
 	}
@@ -502,8 +257,18 @@ func TestConcurrentUse(t *testing.T) {
 	j = open(t, opts)
 	seen := map[string]int{}
 	for _, s := range []journal.State{journal.StateKept, journal.StateSealed} {
-		for _, f := range readAll(t, j, s) {
-			seen[f.Payload]++
+		infos, _ := j.List(s)
+		for _, info := range infos {
+			seg, err := j.Read(s, info.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for f := range seg.Frames {
+				seen[f.Payload]++
+				if pos, _ := positions.Load(f.Payload); pos != (journal.Position{Segment: info.ID, Index: f.Index}) {
+					t.Errorf("%s lies at %d of %s, Append said %v", f.Payload, f.Index, info.ID, pos)
+				}
+			}
 		}
 	}
 	for a := range appenders {
