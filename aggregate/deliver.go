@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -93,7 +94,10 @@ type Delivery struct {
 	now     func() time.Time
 	step    func(string)
 	waiters waiters
-	state   atomic.Pointer[string] // what delivery is waiting for, nil while it works
+	proved  *lru.Cache[part, struct{}]
+	// brokenParts counts parts found broken, so that INSERTs in flight notice.
+	brokenParts atomic.Uint64
+	state       atomic.Pointer[string] // what delivery is waiting for, nil while it works
 
 	// The rest belongs to Run's goroutine.
 	undelivered map[ulid.ULID]bool // segments of this node that are not stored yet
@@ -129,6 +133,7 @@ func New(cfg Config) (*Delivery, error) {
 	d := &Delivery{
 		cfg: cfg, conn: cfg.Conn, journal: cfg.Journal, node: cfg.Node, claims: cfg.Claims, log: cfg.Log,
 		metrics: newMetrics(cfg.Metrics), now: time.Now, step: cfg.Step,
+		proved:      newCache[part](provedRemembered),
 		ledger:      newLedger(cfg.Conn, cfg.Node, time.Now),
 		undelivered: map[ulid.ULID]bool{}, quarantined: map[ulid.ULID]bool{}, busy: map[ulid.ULID]bool{},
 		results: make(chan result, cfg.Parallel),
@@ -271,6 +276,7 @@ func lingering(parent context.Context, grace time.Duration) (context.Context, co
 
 // firstTry inserts a freshly decided group. Any error makes the group uncertain: how far it came does not matter.
 func (d *Delivery) firstTry(ctx context.Context, g *group) error {
+	broken := d.brokenParts.Load()
 	if err := d.ledger.write(ctx, g.intent()); err != nil {
 		return err
 	}
@@ -280,8 +286,17 @@ func (d *Delivery) firstTry(ctx context.Context, g *group) error {
 			d.report(err, b)
 			return err
 		}
-		b.State, b.Outcome = BatchStored, outcomeCertain
 		d.step("delivery: after an insert")
+	}
+	if err := d.prove(ctx, eventTables...); err != nil {
+		d.degraded("proving fresh parts", err)
+		return err
+	}
+	if d.brokenParts.Load() != broken {
+		return errBrokenPart // another INSERT's proof found it, and it may be of this one
+	}
+	for _, b := range g.Batches {
+		b.State, b.Outcome = BatchStored, outcomeCertain
 	}
 	return d.close(ctx, g)
 }
@@ -293,6 +308,9 @@ func (d *Delivery) close(ctx context.Context, g *group) error {
 	}
 	d.step("delivery: before the stored entry")
 	if err := d.ledger.write(ctx, g.closing()); err != nil {
+		return err
+	}
+	if err := d.prove(ctx, ledgerTable); err != nil {
 		return err
 	}
 	d.step("delivery: after the stored entry")

@@ -38,11 +38,16 @@ type ledger struct {
 const storedSegmentsRemembered = 4096
 
 func newLedger(conn Conn, node string, now func() time.Time) *ledger {
-	cache, err := lru.New[ulid.ULID, struct{}](storedSegmentsRemembered)
+	return &ledger{conn: conn, node: node, now: now, storedSegments: newCache[ulid.ULID](storedSegmentsRemembered)}
+}
+
+// newCache returns a set that forgets what was not asked for longest; size is a positive constant.
+func newCache[K comparable](size int) *lru.Cache[K, struct{}] {
+	cache, err := lru.New[K, struct{}](size)
 	if err != nil {
-		panic(err) // the size is a positive constant
+		panic(err)
 	}
-	return &ledger{conn: conn, node: node, now: now, storedSegments: cache}
+	return cache
 }
 
 func (l *ledger) write(ctx context.Context, e entry) error {

@@ -11,6 +11,7 @@ type metrics struct {
 	filled        prometheus.Counter
 	repairs       prometheus.Counter
 	splits        prometheus.Counter
+	brokenParts   prometheus.Counter
 	held          prometheus.Gauge
 	retries       prometheus.Counter
 	lag           prometheus.Gauge
@@ -42,6 +43,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		splits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pagetally_batch_splits_total", Help: "Batches cut in halves to find rows that ClickHouse refuses.",
 		}),
+		brokenParts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pagetally_broken_parts_total", Help: "Parts that ClickHouse acknowledged and that were not whole; their rows were stored again.",
+		}),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pagetally_held_groups", Help: "Groups held back because their rows are refused and nothing shows that others would pass.",
 		}),
@@ -53,7 +57,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.inserts, m.insertSeconds, m.rows, m.conflicts, m.uncertain, m.filled, m.repairs, m.splits, m.held, m.retries, m.lag)
+		r.MustRegister(m.inserts, m.insertSeconds, m.rows, m.conflicts, m.uncertain, m.filled, m.repairs, m.splits, m.brokenParts, m.held, m.retries, m.lag)
 	}
 	return m
 }
