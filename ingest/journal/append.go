@@ -18,9 +18,9 @@ type Position struct {
 // Append stores payload, which holds the given number of rows, as one frame: all of it or nothing. It returns nil once
 // fdatasync covers the frame. The payload is copied before Append returns, so the caller may reuse it then.
 //
-// ErrFull and ErrIO (see RetryAfter) and ErrClosed say that the frame is not stored; ErrTooLarge and ErrEmpty that it never can be.
-// When ctx ends first its error is returned, and the frame may or may not become durable. A disk that hangs
-// holds Append until ctx ends.
+// ErrFull and ErrIO (see RetryAfter) and ErrClosed say that the frame is not stored; ErrTooLarge and ErrEmpty that it
+// never can be. When ctx ends first its error is returned, and the frame may or may not become durable. A disk that
+// hangs holds Append until ctx ends.
 func (j *Journal) Append(ctx context.Context, payload []byte, rows int) (Position, error) {
 	pos, err := j.append(ctx, payload, rows)
 	if err != nil {

@@ -13,8 +13,8 @@ type leftover struct {
 	scanned bool   // header and tally are known; false after a crash
 	// complete is set when the file is durable with its footer.
 	complete bool
-	// inPlace is set when the file ran out of space while being written. Its pages are trustworthy, since no fdatasync has failed,
-	// and cutting it off where it is needs no room, which a copy would.
+	// inPlace is set when the file ran out of space while being written. Its pages are trustworthy, since no fdatasync
+	// has failed, and cutting it off where it is needs no room, which a copy would.
 	inPlace bool
 	// suspect is set once fdatasync failed: then only a copy is good enough.
 	suspect  bool
