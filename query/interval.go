@@ -112,16 +112,16 @@ func (i Interval) nextDay(day time.Time) time.Time {
 // the half hour that Lord Howe Island repeats is a bar of its own.
 func hourStart(t time.Time) time.Time {
 	start := t.Add(-intoHour(t))
-	if changed, _ := t.ZoneBounds(); !changed.IsZero() && start.Before(changed) {
-		return changed.In(t.Location())
+	if change := changeWithin(start, t, t.Location()); !change.IsZero() {
+		return change
 	}
 	return start
 }
 
 func nextHour(start time.Time) time.Time {
 	next := start.Add(time.Hour - intoHour(start))
-	if _, change := start.ZoneBounds(); !change.IsZero() && change.Before(next) {
-		return change.In(start.Location())
+	if change := changeWithin(start, next, start.Location()); !change.IsZero() {
+		return change
 	}
 	return next
 }
