@@ -63,13 +63,13 @@ func (s *Store) Timeseries(ctx context.Context, r Request) (TimeseriesResult, er
 		return TimeseriesResult{}, err
 	}
 	p := planOf(&r)
-	byStart := make(map[uint32]*Figures, len(p.bars))
+	byEdge := make(map[uint32]*Figures, len(p.bars))
 	result := TimeseriesResult{Results: make([]SeriesBar, len(p.bars)), Interval: r.Interval}
 	for i, bar := range p.bars {
 		result.Results[i] = seriesBar(&r, bar)
-		byStart[uint32(bar.Start.Unix())] = &result.Results[i].Figures
+		byEdge[uint32(p.edges[i])] = &result.Results[i].Figures
 	}
-	sketched, err := s.fillBars(ctx, &r, &p, byStart)
+	sketched, err := s.fillBars(ctx, &r, &p, byEdge)
 	if err != nil {
 		return TimeseriesResult{}, err
 	}
@@ -87,7 +87,7 @@ func seriesBar(r *Request, bar Bar) SeriesBar {
 }
 
 // fillBars returns the greatest number of visitors in a bar.
-func (s *Store) fillBars(ctx context.Context, r *Request, p *plan, byStart map[uint32]*Figures) (sketched int64, err error) {
+func (s *Store) fillBars(ctx context.Context, r *Request, p *plan, byEdge map[uint32]*Figures) (sketched int64, err error) {
 	if len(p.bars) == 0 {
 		return 0, nil
 	}
@@ -98,7 +98,7 @@ func (s *Store) fillBars(ctx context.Context, r *Request, p *plan, byStart map[u
 			if err := rows.Scan(&start, &views, &events); err != nil {
 				return err
 			}
-			setCounts(byStart[start], r, views, events)
+			setCounts(byEdge[start], r, views, events)
 			return nil
 		})
 		if err != nil {
@@ -114,7 +114,7 @@ func (s *Store) fillBars(ctx context.Context, r *Request, p *plan, byStart map[u
 		if err := rows.Scan(&start, &visitors); err != nil {
 			return err
 		}
-		byStart[start].set(Visitors, int64(visitors))
+		byEdge[start].set(Visitors, int64(visitors))
 		sketched = max(sketched, int64(visitors))
 		return nil
 	})
@@ -239,11 +239,12 @@ func (s *Store) resolve(ctx context.Context, r *Request) error {
 	}
 	first := r.Now
 	err := s.each(ctx, extentSQL(r.Site), func(rows driver.Rows) error {
+		var found uint64
 		var unix int64
-		if err := rows.Scan(&unix); err != nil {
+		if err := rows.Scan(&found, &unix); err != nil {
 			return err
 		}
-		if unix > 0 {
+		if found > 0 {
 			first = time.Unix(unix, 0)
 		}
 		return nil

@@ -73,12 +73,13 @@ type plan struct {
 
 // planOf is pure: the same request has the same plan. The request's range is resolved.
 func planOf(r *Request) plan {
-	p := plan{whole: span{r.Range.From.UnixMilli(), r.Range.To.UnixMilli()}}
+	// Event times start with the epoch, which days east of Greenwich begin before.
+	p := plan{whole: span{max(0, r.Range.From.UnixMilli()), r.Range.To.UnixMilli()}}
 	p.cover = coverOf(p.whole)
 	if r.Question == Timeseries {
 		p.bars = barsUntil(r.Interval.bars(r.Range.From, r.Range.To, r.Range.Loc), r.Now)
 		for _, bar := range p.bars {
-			p.edges = append(p.edges, bar.Start.Unix())
+			p.edges = append(p.edges, max(0, bar.Start.Unix()))
 		}
 	}
 	counts, visitors := countsTable(r), visitorTable(r)
@@ -97,7 +98,7 @@ func planOf(r *Request) plan {
 // barsUntil drops bars that start after now. What events carry a time a little ahead of now is counted in the last bar left, so
 // that bars add up to the totals.
 func barsUntil(bars []Bar, now time.Time) []Bar {
-	for len(bars) > 1 && bars[len(bars)-1].Start.After(now) {
+	for len(bars) > 0 && bars[len(bars)-1].Start.After(now) {
 		bars = bars[:len(bars)-1]
 	}
 	return bars

@@ -92,7 +92,7 @@ func Params(q Question) []string { return slices.Concat(commonParams, ownParams[
 
 // Parse reads a question's parameters, asked at now. Every error is a *ParamError. Without from, to and period the range is all
 // there is; without tz it is read in the site's zone, else UTC. Sums are read with FINAL unless final=0 says not to, which gives
-// the same numbers sooner while a month is unmerged.
+// the same numbers sooner while a month is unmerged. Every mode (exact, recent, auto) is answered exactly, and Meta.Source says so.
 func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, error) {
 	p := parser{values: values}
 	p.checkNames(q)

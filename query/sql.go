@@ -74,10 +74,10 @@ func visitorsSQL(r *Request, p *plan, values []string) statement {
 	return statement{s.String(), b.params}
 }
 
-// extentSQL finds the first bucket of a site: column first, Unix seconds, 0 when there is none.
+// extentSQL finds the first bucket of a site: columns found, the number of rows, and first, Unix seconds.
 func extentSQL(site string) statement {
 	return statement{
-		"SELECT toInt64(toUnixTimestamp(min(bucket))) AS first\nFROM visitors\nWHERE site = {site:String}",
+		"SELECT count() AS found, toInt64(toUnixTimestamp(min(bucket))) AS first\nFROM visitors\nWHERE site = {site:String}",
 		[]param{{"site", site}},
 	}
 }

@@ -111,7 +111,7 @@ func (s *Store) acquire(ctx context.Context) error {
 	case <-wait.C:
 		return ErrBusy
 	case <-ctx.Done():
-		return ctx.Err()
+		return queryError(ctx.Err())
 	}
 }
 

@@ -60,7 +60,7 @@ func (p *parser) fromTo(from, to string, now time.Time, loc *time.Location) Rang
 	default:
 		r = instantRange(first.instant, last.instant, loc)
 	}
-	if r.To.Before(r.From) {
+	if r.To.Before(r.From) || r.last.Before(r.first) {
 		p.fail(p.lastGiven(to), "the range ends before it starts")
 	}
 	return r

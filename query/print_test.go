@@ -1,0 +1,45 @@
+package query
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTablesForPeople(t *testing.T) {
+	one, many := int64(1), int64(12345)
+	meta := Meta{AsOf: "2025-05-06T00:00:00Z", Range: RangeMeta{"2025-05-05T00:00:00Z", "2025-05-06T00:00:00Z", "UTC"}}
+	approximate := meta
+	approximate.ErrorBound = map[Metric]float64{Visitors: 0.009}
+	compared := meta
+	compared.Compared = &RangeMeta{}
+	const foot = "\n2025-05-05T00:00:00Z to 2025-05-06T00:00:00Z (UTC), as of 2025-05-06T00:00:00Z\n"
+	tests := []struct {
+		name  string
+		print interface{ WriteTable(io.Writer) error }
+		want  string
+	}{
+		{"count", CountResult{Site: "example.com", Figures: Figures{Views: &many, Visitors: &one}, Meta: approximate},
+			"site         path         views  visitors\nexample.com  (all pages)  12345  1\n" + foot + "visitors are approximate, within 0.9 %\n"},
+		{"totals", TotalsResult{Results: map[Metric]Total{Views: {Value: many, Previous: &one}}, Meta: compared},
+			"metric  value  before\nviews   12345  1\n" + foot},
+		{"series", TimeseriesResult{Interval: Day, Results: []SeriesBar{{Date: "2025-05-05", Figures: Figures{Views: &one}, Partial: true}}, Meta: meta},
+			"day         views  \n2025-05-05  1      partial\n" + foot},
+		{"top", TopResult{Results: []TopRow{{"path", "/a\tb\n\x1b[2J", Figures{Views: &one}}}, Meta: meta},
+			"path       views\n/a�b��[2J  1\n" + foot},
+		{"nothing", TopResult{Meta: meta}, "nothing counted\n" + foot},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := test.print.WriteTable(&b); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, b.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
