@@ -104,9 +104,9 @@ func (k readKeys) ReadKey(secret string) (query.Key, bool) {
 	return query.Key{Read: key.Has(ingest.ScopeRead), Sites: key.Sites}, ok
 }
 
-// loopback lets readers on this machine in without a key, if only this machine can reach the server.
+// loopback lets readers on this machine in without a key, if only this machine can reach the server and no proxy does for others.
 func loopback(s *Settings, proxies *ingest.Proxies) func(*fiber.Ctx) bool {
-	if !s.onLoopback() {
+	if !s.trustsLoopback() {
 		return nil
 	}
 	return func(c *fiber.Ctx) bool { return ingest.IsLocal(c, proxies) }

@@ -76,3 +76,29 @@ func statements(t *testing.T, path string) (all []string) {
 	}
 	return all
 }
+
+// TestViewsOfReadme reads each view that the README lists, by the columns that it lists.
+func TestViewsOfReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| view | columns |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	conn := migratedDatabase(t)
+	views := 0
+	for line := range strings.Lines(table) {
+		view, columns, ok := strings.Cut(strings.Trim(line, "| \n"), " | ")
+		if !ok || strings.HasPrefix(view, "---") {
+			continue
+		}
+		views++
+		query := "SELECT " + columns + " FROM " + strings.Trim(view, "`") + " LIMIT 0"
+		if err := conn.Exec(t.Context(), query); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+	if views < 3 {
+		t.Errorf("%d views found in the README", views)
+	}
+}

@@ -95,7 +95,7 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	}
 	receiving, err := ingest.New(ingest.Config{
 		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: sites, Delivery: p.delivery,
-		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.onLoopback(), Log: log, Metrics: metrics,
+		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err

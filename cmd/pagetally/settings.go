@@ -26,7 +26,7 @@ type Settings struct {
 	Site       []string `help:"Domains that may be counted, separated by commas. '*' takes any and is the default on loopback; elsewhere the list is required." placeholder:"DOMAIN"`
 	Zone       string   `help:"Time zone in which the sites' days begin (IANA name)." default:"UTC"`
 
-	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's." placeholder:"NETWORK"`
+	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's. With a proxy named, callers on this machine need a key as well." placeholder:"NETWORK"`
 	ClientHeader string   `help:"The header in which the trusted proxies name the client, if not X-Forwarded-For." placeholder:"NAME"`
 
 	EngineLib    string   `help:"Path of the embedded engine's library. Empty: beside the binary, then deployments/embedded/node_modules." placeholder:"FILE"`
@@ -138,6 +138,9 @@ func (s *Settings) onLoopback() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	return err == nil && isLoopback(host)
 }
+
+// trustsLoopback says whether callers on this machine need no key. Not behind a proxy on this machine: all its callers seem to be here.
+func (s *Settings) trustsLoopback() bool { return s.onLoopback() && len(s.TrustedProxy) == 0 }
 
 // location is the zone of the sites; Validate has shown that it exists.
 func (s *Settings) location() *time.Location {

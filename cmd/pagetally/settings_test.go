@@ -129,6 +129,23 @@ func TestSettingsRefused(t *testing.T) {
 	}
 }
 
+func TestTrustsLoopback(t *testing.T) {
+	tests := []struct {
+		listen  string
+		proxies []string
+		want    bool
+	}{
+		{"127.0.0.1:8080", nil, true}, {"localhost:0", nil, true}, {"[::1]:8080", nil, true},
+		{"127.0.0.1:8080", []string{"127.0.0.1"}, false}, {":8080", nil, false}, {"0.0.0.0:8080", nil, false}, {"192.0.2.1:8080", nil, false},
+	}
+	for _, tt := range tests {
+		s := Settings{Listen: tt.listen, TrustedProxy: tt.proxies}
+		if got := s.trustsLoopback(); got != tt.want {
+			t.Errorf("%s behind %v: %t, want %t", tt.listen, tt.proxies, got, tt.want)
+		}
+	}
+}
+
 func TestUnknownEnv(t *testing.T) {
 	got := unknownEnv([]string{"PAGETALLY_LISTEN=:1", "PAGETALLY_JURNAL_MAX=1", "PAGETALLY_PORT_80_TCP=x", "PAGETALLY_SERVICE_HOST=x", "PATH=x"})
 	if diff := cmp.Diff([]string{"PAGETALLY_JURNAL_MAX"}, got); diff != "" {
