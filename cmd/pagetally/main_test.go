@@ -46,6 +46,7 @@ func environment() []string {
 type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
+	said   string // the line that says where it listens
 	url    string
 	data   string
 	stderr *lockedBuffer
@@ -55,12 +56,21 @@ type process struct {
 // startServer runs `pagetally serve` on data and waits until it listens, which is before ClickHouse is there.
 func startServer(t testing.TB, data string, args ...string) *process {
 	t.Helper()
+	p := startCommand(t, append([]string{"serve", "--listen=127.0.0.1:0", "--data=" + data}, args...)...)
+	p.data = data
+	_, rest, _ := strings.Cut(p.said, "listens on ")
+	p.url, _, _ = strings.Cut(rest, " ")
+	return p
+}
+
+// startCommand runs a command that stays, and waits until it says where it listens.
+func startCommand(t testing.TB, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"serve", "--listen=127.0.0.1:0", "--data=" + data}, args...)
-	p := &process{t: t, cmd: exec.Command(self, args...), data: data, stderr: &lockedBuffer{}, exited: make(chan error, 1)}
+	p := &process{t: t, cmd: exec.Command(self, args...), stderr: &lockedBuffer{}, exited: make(chan error, 1)}
 	p.cmd.Env = environment()
 	p.cmd.Stderr = p.stderr
 	stdout, err := p.cmd.StdoutPipe()
@@ -71,31 +81,32 @@ func startServer(t testing.TB, data string, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
-	p.awaitURL(stdout)
+	p.awaitListening(stdout)
 	return p
 }
 
-func (p *process) awaitURL(stdout io.Reader) {
+func (p *process) awaitListening(stdout io.Reader) {
 	p.t.Helper()
 	found := make(chan string, 1)
 	go func() {
+		defer close(found)
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
-			if _, rest, ok := strings.Cut(lines.Text(), "listens on "); ok {
-				url, _, _ := strings.Cut(rest, " ")
-				found <- url
+			if strings.Contains(lines.Text(), " listens") {
+				found <- lines.Text()
+				break
 			}
 		}
-		close(found)
+		_, _ = io.Copy(io.Discard, stdout)
 		p.exited <- p.cmd.Wait()
 	}()
 	select {
-	case p.url = <-found:
-		if p.url == "" {
-			p.t.Fatalf("server ended before it listened:\n%s", p.stderr)
+	case p.said = <-found:
+		if p.said == "" {
+			p.t.Fatalf("ended before it listened:\n%s", p.stderr)
 		}
 	case <-time.After(30 * time.Second):
-		p.t.Fatalf("server does not listen:\n%s", p.stderr)
+		p.t.Fatalf("does not listen:\n%s", p.stderr)
 	}
 }
 
