@@ -16,7 +16,7 @@ RUNFLAGS ?=
 
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build engine lint test fuzz bench torture dist clean test-needs
+.PHONY: help run build engine lint test fuzz bench torture dist clean test-needs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,10 +56,12 @@ torture: test-needs engine ## every test at its full length, 300 rounds of kills
 dist: ## release tarballs for linux amd64 and arm64, checksums
 	deployments/scripts/dist.sh '$(VERSION)'
 
-test-needs: $(TRACKERS)/node_modules/.package-lock.json
+test-needs: tools $(TRACKERS)/node_modules/.package-lock.json
+
+tools:
 	@deployments/scripts/test-needs.sh
 
-$(TRACKERS)/node_modules/.package-lock.json: $(TRACKERS)/package.json $(TRACKERS)/package-lock.json
+$(TRACKERS)/node_modules/.package-lock.json: $(TRACKERS)/package.json $(TRACKERS)/package-lock.json | tools
 	npm ci --prefix $(TRACKERS) --no-audit --no-fund
 	@touch $@
 

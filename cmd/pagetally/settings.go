@@ -116,10 +116,10 @@ func validateClickHouse(value string) error {
 }
 
 func (s *Settings) validateLimits() error {
-	const least = 64 << 20 // one segment at its largest
+	const least = 64 << 20 // several segments: delivery frees the disk by whole ones
 	switch {
 	case s.JournalMax < least:
-		return fmt.Errorf("--journal-max: %s is less than one segment, %s", s.JournalMax, ByteSize(least))
+		return fmt.Errorf("--journal-max: %s is too little, want %s or more", s.JournalMax, ByteSize(least))
 	case s.JournalSeal < 10*time.Millisecond || s.JournalSeal > time.Minute:
 		return fmt.Errorf("--journal-seal: %s is not within 10ms and 1m", s.JournalSeal)
 	case s.StopTimeout <= 0:
