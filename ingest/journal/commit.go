@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -12,6 +13,7 @@ const (
 	sealBytes   = "bytes"
 	sealRequest = "request"
 	sealClose   = "close"
+	sealRoom    = "room" // the disk is almost full
 	sealMended  = "mended" // after a failure or a crash
 )
 
@@ -113,6 +115,10 @@ func (c *committer) store(g *group) error {
 	if c.outage.on() {
 		return c.outage.cause
 	}
+	if err := c.checkRoom(len(g.buf)); err != nil {
+		_ = c.seal(sealRoom) // its delivery makes room
+		return err
+	}
 	if c.segment != nil {
 		if cause := c.segment.overflowCause(g, c.opts); cause != "" {
 			if err := c.seal(cause); err != nil {
@@ -137,6 +143,20 @@ func (c *committer) store(g *group) error {
 	c.cat.put(s.info())
 	return nil
 }
+
+// checkRoom refuses n bytes that would take what Options.KeepFree keeps. A disk that does not say how full it is shows it by ENOSPC.
+func (c *committer) checkRoom(n int) error {
+	if c.opts.KeepFree == 0 {
+		return nil
+	}
+	left, size, err := c.opts.FS.Room(c.opts.Dir)
+	if err != nil || left-int64(n) >= min(c.opts.KeepFree, size/keepFreeShare) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes left on the disk", errRoom, left)
+}
+
+const keepFreeShare = 16
 
 // create begins a segment. It becomes durable with its first group.
 func (c *committer) create(began time.Time) error {

@@ -48,6 +48,7 @@ func RetryAfter(err error) time.Duration {
 
 var (
 	errLimit   = errors.New("disk limit reached")
+	errRoom    = errors.New("disk almost full")
 	errPending = errors.New("commit queue full")
 )
 
@@ -61,7 +62,7 @@ const (
 
 // refuse classes the failure of a file call.
 func refuse(cause error) *refusal {
-	if noSpace(cause) {
+	if noSpace(cause) || errors.Is(cause, errRoom) {
 		return &refusal{kind: ErrFull, cause: cause, after: retryNoSpace}
 	}
 	return &refusal{kind: ErrIO, cause: cause, after: retryIO}

@@ -3,6 +3,8 @@ package journal
 import (
 	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // FS is every file call the journal makes (but for the lock file), so that tests can make each of them fail or stop.
@@ -22,6 +24,8 @@ type FS interface {
 	ReadDir(dir string) ([]FileInfo, error)
 	// SyncDir makes earlier creations, renames and removals in dir durable.
 	SyncDir(dir string) error
+	// Room returns how many bytes dir's file system has left for this process, and how many it has in all.
+	Room(dir string) (left, size int64, err error)
 }
 
 // File is an open file. Write appends; it returns an error when it wrote less than all of p.
@@ -113,6 +117,15 @@ func (OSFS) SyncDir(dir string) error {
 		err = cerr
 	}
 	return err
+}
+
+// Room implements FS.
+func (OSFS) Room(dir string) (left, size int64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
 }
 
 type osFile struct{ *os.File }

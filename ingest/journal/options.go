@@ -23,6 +23,10 @@ type Options struct {
 	// MaxBytes limits the size of all files in Dir, kept ones included: Append answers ErrFull rather than exceed it.
 	// What delivery writes (parked rows, decisions) is counted but not refused, because it leads to room. 10 GiB.
 	MaxBytes int64
+	// KeepFree is the room that Append leaves on the disk, though at most a sixteenth of it: it answers ErrFull rather than take
+	// more. Delivery, and a store on the same disk, need room to make room: on a disk without any, nothing would ever move again.
+	// By default there is none.
+	KeepFree int64
 	// MaxPending bounds the memory of payloads that wait for a commit, and so the size of one payload. 64 MiB.
 	MaxPending int
 	// PendingWait is how long Append waits for room below MaxPending before it answers ErrFull. 2 s.
@@ -62,7 +66,7 @@ func (o *Options) complete() error {
 	setDefault(&o.MaxPending, defaultMaxPending)
 	setDefault(&o.PendingWait, defaultPendingWait)
 	switch {
-	case o.SealAge < 0, o.SealRows < 0, o.SealBytes < 0, o.MaxBytes < 0, o.MaxPending < 0, o.PendingWait < 0:
+	case o.SealAge < 0, o.SealRows < 0, o.SealBytes < 0, o.MaxBytes < 0, o.KeepFree < 0, o.MaxPending < 0, o.PendingWait < 0:
 		return errors.New("journal: negative limit")
 	case o.SealRows > maxSealRows:
 		return fmt.Errorf("journal: SealRows over %d", maxSealRows)
