@@ -45,7 +45,8 @@ func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) erro
 	}
 	defer server.close()
 	waiting, err := journal.Open(journal.Options{
-		Dir: s.path(journalDir), SealAge: s.JournalSeal, MaxBytes: int64(s.JournalMax), Format: schema.EventFormat, Log: log, Metrics: metrics,
+		Dir: s.path(journalDir), SealAge: s.JournalSeal, SealBytes: segmentBytes, MaxBytes: int64(s.JournalMax), KeepFree: keepFree,
+		Format: schema.EventFormat, Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
@@ -62,6 +63,14 @@ func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) erro
 	}
 	return parts.run(ctx, s, out)
 }
+
+// segmentBytes bounds a segment, which is the least that one INSERT holds: delivery needs some ten times as much memory for each
+// of those in flight.
+const segmentBytes = 8 << 20
+
+// keepFree is what the journal leaves on its disk, on which by default the embedded engine lies too: it can take nothing over
+// without room for a part and for its merges.
+const keepFree = 256 << 20
 
 // parts is what run put together.
 type parts struct {
