@@ -26,8 +26,8 @@ type Config struct {
 	ClaimWindow time.Duration // how long an event id is remembered: 48 h by default, never under 24 h
 	ClaimsHeld  int           // claims held in memory, default 500,000
 
-	GroupRows     int           // rows taken together at most, default 250,000; the limit of one INSERT is 500,000
-	GroupBytes    int64         // bytes of segments taken together at most, default 48 MiB; the limit of one INSERT is 128 MiB
+	GroupRows     int           // rows taken together at most, default 100,000; the limit of one INSERT is 500,000
+	GroupBytes    int64         // bytes of segments taken together at most, default 16 MiB; a node needs some 10 times that for each INSERT in flight
 	Parallel      int           // INSERTs in flight at most, default 2
 	InsertTimeout time.Duration // for one attempt, default 60 s
 	MaxBackoff    time.Duration // between attempts, default 5 s
@@ -57,8 +57,8 @@ func (c *Config) setDefaults() error {
 	if c.ClaimWindow < minWindow {
 		return fmt.Errorf("claim window %v is under %v", c.ClaimWindow, minWindow)
 	}
-	c.GroupRows = min(defaultTo(c.GroupRows, 250_000), maxGroupRows)
-	c.GroupBytes = min(defaultTo(c.GroupBytes, 48<<20), maxGroupBytes)
+	c.GroupRows = min(defaultTo(c.GroupRows, 100_000), maxGroupRows)
+	c.GroupBytes = min(defaultTo(c.GroupBytes, 16<<20), maxGroupBytes)
 	c.ClaimsHeld = defaultTo(c.ClaimsHeld, 500_000)
 	c.Parallel = defaultTo(c.Parallel, 2)
 	c.InsertTimeout = defaultTo(c.InsertTimeout, time.Minute)
@@ -176,10 +176,18 @@ func (d *Delivery) Run(ctx context.Context) error {
 				lastUnpark = d.now()
 				d.unpark()
 			}
-			d.metrics.lag.Set(d.now().Sub(d.AsOf()).Seconds())
+			d.measureLag()
 			d.kept.expire(d)
 		}
 	}
+}
+
+func (d *Delivery) measureLag() {
+	var lag time.Duration
+	if oldest := d.AsOf(); !oldest.IsZero() {
+		lag = d.now().Sub(oldest)
+	}
+	d.metrics.lag.Set(lag.Seconds())
 }
 
 // round does what can be done now: settle what is uncertain, then send what is sealed.

@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "pagetally_delivery_retries_total", Help: "Failures of delivery that were waited out.",
 		}),
 		lag: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "pagetally_delivery_lag_seconds", Help: "Age of the oldest acknowledged event that is not in ClickHouse yet.",
+			Name: "pagetally_delivery_lag_seconds", Help: "Age of the oldest acknowledged event that is not in ClickHouse yet; 0 when all are.",
 		}),
 	}
 	if r != nil {

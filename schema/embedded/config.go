@@ -37,6 +37,7 @@ type Config struct {
 	// Env is added to the engine's environment, NAME=value each.
 	Env []string
 
+	LongestWait  time.Duration // the longest pause before another start after crashes in a row; 0 means 5 seconds
 	StartTimeout time.Duration // how long one start may take until the first ping; 0 means 2 minutes
 	StopTimeout  time.Duration // how long a clean stop may take before the engine is killed; 0 means 30 s
 	// TakeoverTimeout is how long a start waits for an engine whose parent died on the same directory; 0 means 60 s.
@@ -64,6 +65,7 @@ const (
 func (c Config) withDefaults() Config {
 	c.ListenHost = orDefault(c.ListenHost, loopback)
 	c.Database = orDefault(c.Database, Database)
+	c.LongestWait = orDefault(c.LongestWait, 5*time.Second)
 	c.StartTimeout = orDefault(c.StartTimeout, 2*time.Minute)
 	c.StopTimeout = orDefault(c.StopTimeout, 30*time.Second)
 	c.TakeoverTimeout = orDefault(c.TakeoverTimeout, time.Minute)

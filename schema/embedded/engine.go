@@ -13,9 +13,8 @@ import (
 
 const (
 	firstBackoff = 100 * time.Millisecond
-	longestWait  = 15 * time.Second
 	// steadyAfter is how long the engine must have answered for its next crash to count as the first again.
-	steadyAfter = time.Minute
+	steadyAfter = 10 * time.Second
 	// firstStartTries bounds the starts before the first answer: an engine that never answered is set up wrongly, and
 	// an error says so sooner than a loop.
 	firstStartTries = 4
@@ -126,7 +125,7 @@ func (e *Engine) supervise(ctx context.Context, l *launcher) error {
 			return nil
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, longestWait)
+		wait = min(2*wait, e.cfg.LongestWait)
 	}
 }
 

@@ -188,6 +188,7 @@ func Start(t testing.TB, opts Options) *Server {
 		t.Fatal(err)
 	}
 	cfg.NoFsync, cfg.Env = !opts.Fsync, opts.Env
+	cfg.LongestWait = 200 * time.Millisecond // tests crash it often
 	if opts.Log != nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(opts.Log, nil))
 	}
