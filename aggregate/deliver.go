@@ -296,7 +296,7 @@ func (d *Delivery) firstTry(ctx context.Context, g *group) error {
 		}
 		d.step("delivery: after an insert")
 	}
-	if err := d.prove(ctx, eventTables...); err != nil {
+	if err := d.proveEvents(ctx); err != nil {
 		d.degraded("proving fresh parts", err)
 		return err
 	}

@@ -20,7 +20,10 @@ func (d *Delivery) insert(ctx context.Context, g *group, b *Batch) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.InsertTimeout)
 	defer cancel()
 	start := d.now()
-	err := g.send(d.insertContext(ctx, g, b.ID), d.conn, schema.ToInbox, b, nil)
+	err := schema.CheckFeeds(ctx, d.conn)
+	if err == nil {
+		err = g.send(d.insertContext(ctx, g, b.ID), d.conn, schema.ToInbox, b, nil)
+	}
 	d.metrics.insertSeconds.Observe(d.now().Sub(start).Seconds())
 	d.metrics.inserts.WithLabelValues(classify(err).String()).Inc()
 	return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/pagetally/pagetally/schema"
 )
 
 // outcome is what an attempt at ClickHouse came to, and decides what may be done next.
@@ -109,6 +111,9 @@ func classify(err error) outcome {
 	}
 	if errors.Is(err, errCorruptGroup) {
 		return outcomeCorrupt
+	}
+	if errors.Is(err, schema.ErrFeedBroken) {
+		return outcomeConfig
 	}
 	var exception *clickhouse.Exception
 	if !errors.As(err, &exception) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

@@ -31,6 +31,14 @@ var eventTables = func() []string {
 
 const ledgerTable = "ledger"
 
+// proveEvents proves what an INSERT into the inbox has filled: the views still fitted their tables, and every part is whole.
+func (d *Delivery) proveEvents(ctx context.Context) error {
+	if err := schema.CheckFeeds(ctx, d.conn); err != nil {
+		return err
+	}
+	return d.prove(ctx, eventTables...)
+}
+
 // prove has the server compare the fresh parts of the tables with their checksums. A part that is not whole is taken out of its
 // table, and errBrokenPart returned: what it held is missing then, which settling finds.
 func (d *Delivery) prove(ctx context.Context, tables ...string) error {

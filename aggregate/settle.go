@@ -100,7 +100,7 @@ func (d *Delivery) trySettle(ctx context.Context, g *group, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := d.prove(ctx, eventTables...); err != nil {
+	if err := d.proveEvents(ctx); err != nil {
 		return err
 	}
 	b.State, b.Outcome = BatchStored, outcome
@@ -109,7 +109,7 @@ func (d *Delivery) trySettle(ctx context.Context, g *group, b *Batch) error {
 
 // complete makes the tables hold exactly the rows of b, whatever of them they hold now. No INSERT of b may be running.
 func (d *Delivery) complete(ctx context.Context, g *group, b *Batch) (outcome string, err error) {
-	if err := d.prove(ctx, eventTables...); err != nil {
+	if err := d.proveEvents(ctx); err != nil {
 		return "", err // a part that cannot be read cannot be compared either
 	}
 	found, err := d.landed(ctx, b)
