@@ -37,9 +37,13 @@ func (b *bench) delivery(ctx context.Context, r *result) error {
 	if err != nil {
 		return fmt.Errorf("deliver: %w\n%s", err, server.logTail())
 	}
-	if row.RawPerSecond, err = insertRaw(ctx, server, segments, journaled); err != nil {
+	engine := childOf(server.pid())
+	row.CPU = microsEach(cpuTime(server.pid())+cpuTime(engine), journaled) // since their start: what else they did is little
+	raw, err := insertRaw(ctx, server, segments, journaled)
+	if err != nil {
 		return fmt.Errorf("raw insert: %w", err)
 	}
+	row.RawPerSecond, row.RawCPU = float64(journaled)/raw.took.Seconds(), microsEach(raw.cpu, journaled)
 	r.Delivery = row
 	return server.stop()
 }

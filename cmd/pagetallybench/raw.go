@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,22 +21,45 @@ import (
 
 // As delivery does by default: rows of a block at most, and INSERTs in flight.
 const (
-	rawBlockRows = 250_000
+	rawBlockRows = 100_000
 	rawParallel  = 2
 	rawChunk     = 2048 // rows held beside the block
 )
 
-// insertRaw inserts the segments' rows into a copy of the events table with no view on it, and returns rows a second.
-func insertRaw(ctx context.Context, server *counter, segments []string, rows int64) (float64, error) {
+// rawCost is what the raw insert took.
+type rawCost struct {
+	took time.Duration
+	cpu  time.Duration // of this process and the engine
+}
+
+// insertRaw inserts the segments' rows into a copy of the events table with no view on it.
+func insertRaw(ctx context.Context, server *counter, segments []string, rows int64) (cost rawCost, err error) {
 	if err := server.Exec(ctx, "CREATE TABLE bare AS events"); err != nil {
-		return 0, err
+		return cost, err
 	}
 	if err := server.await(ctx, 2*time.Minute, server.mergesDone); err != nil {
-		return 0, err
+		return cost, err
 	}
+	engine := childOf(server.pid())
+	begun, before := time.Now(), cpuTime(os.Getpid())+cpuTime(engine)
+	if err := insertBlocks(ctx, server, segments); err != nil {
+		return cost, err
+	}
+	cost = rawCost{took: time.Since(begun), cpu: cpuTime(os.Getpid()) + cpuTime(engine) - before}
+	var stored uint64
+	if err := server.QueryRow(ctx, "SELECT count() FROM bare").Scan(&stored); err != nil {
+		return cost, err
+	}
+	if stored != uint64(rows) {
+		return cost, fmt.Errorf("%d rows stored of %d", stored, rows)
+	}
+	return cost, server.Exec(ctx, "DROP TABLE bare")
+}
+
+// insertBlocks inserts the segments with as many INSERTs in flight as delivery has.
+func insertBlocks(ctx context.Context, server *counter, segments []string) error {
 	blocks := make(chan []string)
 	errs := make([]error, rawParallel)
-	begun := time.Now()
 	var running sync.WaitGroup
 	for i := range rawParallel {
 		running.Go(func() {
@@ -47,18 +71,7 @@ func insertRaw(ctx context.Context, server *counter, segments []string, rows int
 	err := cutBlocks(segments, blocks)
 	close(blocks)
 	running.Wait()
-	took := time.Since(begun)
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return 0, err
-	}
-	var stored uint64
-	if err := server.QueryRow(ctx, "SELECT count() FROM bare").Scan(&stored); err != nil {
-		return 0, err
-	}
-	if stored != uint64(rows) {
-		return 0, fmt.Errorf("%d rows stored of %d", stored, rows)
-	}
-	return float64(rows) / took.Seconds(), server.Exec(ctx, "DROP TABLE bare")
+	return errors.Join(append(errs, err)...)
 }
 
 // mergesDone fails while the engine still tidies up after the delivery.

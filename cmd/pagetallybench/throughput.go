@@ -80,8 +80,8 @@ func (b *bench) compare(ctx context.Context, connections int, bare *process, ser
 		got.add(once)
 	}
 	row.fill(floor, got)
-	row.BareCPU, row.ClientCPU = perRequest(bareCPU, floor), perRequest(clientCPU, floor)
-	row.ServerCPU, row.EngineCPU = perRequest(serverCPU, got), perRequest(engineCPU, got)
+	row.BareCPU, row.ClientCPU = microsEach(bareCPU, floor.Acknowledged), microsEach(clientCPU, floor.Acknowledged)
+	row.ServerCPU, row.EngineCPU = microsEach(serverCPU, got.Acknowledged), microsEach(engineCPU, got.Acknowledged)
 	return row, nil
 }
 
