@@ -13,7 +13,7 @@ import (
 type wire struct {
 	t        *testing.T
 	listener net.Listener
-	target   string
+	target   atomic.Value // string
 	// cutAfter is how many more bytes go to the server before every connection is cut; negative is never.
 	cutAfter atomic.Int64
 	// deaf drops what the server says, so that the client runs into its time-out.
@@ -30,7 +30,8 @@ func newWire(t *testing.T, target string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{t: t, listener: listener, target: target, conns: map[net.Conn]bool{}}
+	w := &wire{t: t, listener: listener, conns: map[net.Conn]bool{}}
+	w.target.Store(target)
 	w.cutAfter.Store(-1)
 	w.wg.Go(w.accept)
 	t.Cleanup(func() {
@@ -47,7 +48,7 @@ func (w *wire) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", w.target)
+		server, err := net.Dial("tcp", w.target.Load().(string))
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -178,7 +179,7 @@ func TestServerAway(t *testing.T) {
 	r.conn = r.connect(w.listener.Addr().String())
 	d, stop := r.start()
 	defer stop()
-	w.target = "127.0.0.1:1" // nothing listens there
+	w.target.Store("127.0.0.1:1") // nothing listens there
 	w.cut()
 	var accepted int64
 	for i := range 40 {
@@ -193,7 +194,7 @@ func TestServerAway(t *testing.T) {
 	if d.Pending() != accepted || d.AsOf().IsZero() {
 		t.Errorf("%d pending as of %v, want %d", d.Pending(), d.AsOf(), accepted)
 	}
-	w.target = r.server.Options(r.db).Addr[0]
+	w.target.Store(r.server.Options(r.db).Addr[0])
 	deadline := time.Now().Add(time.Minute)
 	for r.journal.Stats().SealedSegments > 0 && time.Now().Before(deadline) {
 		time.Sleep(10 * time.Millisecond)
@@ -206,4 +207,3 @@ func TestServerAway(t *testing.T) {
 		t.Errorf("40 segments were delivered in %d groups: no larger batches under backlog", groups)
 	}
 }
-

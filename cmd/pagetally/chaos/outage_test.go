@@ -17,7 +17,7 @@ const (
 	// residentWaiting bounds the memory while the journal grows, residentDraining while the backlog is delivered: the INSERTs in
 	// flight, each with the client's copies of a group.
 	residentWaiting  = 200 << 20
-	residentDraining = 640 << 20
+	residentDraining = 450 << 20
 	// rowBytes is about what an event of the flood takes in the journal.
 	rowBytes  = 2000
 	drainMost = 4 * time.Minute
