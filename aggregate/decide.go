@@ -103,8 +103,8 @@ func surveyRows(segments []*journal.Segment) (*survey, error) {
 				s.touched = append(s.touched, SiteDay{Site: at.site, Day: time.UnixMilli(e.TS).UTC().Format(time.DateOnly)})
 			}
 		}
-		if id, ok := e.IDHash(); ok {
-			s.claims = append(s.claims, rowClaim{r.number, Claim{ID: id, Owner: r.owner, Content: e.ContentHash(), ReceivedAt: e.ReceivedAt}})
+		if claim, ok := r.claim(); ok {
+			s.claims = append(s.claims, rowClaim{r.number, claim})
 		}
 		return nil
 	})
@@ -237,7 +237,7 @@ func (d *Delivery) save(decision *Decision) error {
 }
 
 const (
-	decisionsDir = "decisions"
+	decisionsDir = journal.FolderDecisions
 	decisionExt  = ".json"
 )
 

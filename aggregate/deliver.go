@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -115,14 +114,6 @@ type Delivery struct {
 type result struct {
 	group *group
 	err   error
-}
-
-// heldGroup is a group set back. Its segments are not kept in memory: many groups may be held while a table is broken.
-type heldGroup struct {
-	decision *Decision
-	trial    *trial
-	next     time.Time
-	attempt  int
 }
 
 // New checks cfg and returns a Delivery that does nothing until Run.
@@ -264,94 +255,6 @@ func (d *Delivery) dispatch(ctx context.Context, infos []journal.Info) error {
 	return nil
 }
 
-// stopGrace is how long an INSERT may go on after Run was told to stop: finishing one is cheaper than settling it.
-const stopGrace = 5 * time.Second
-
-// lingering returns a context that ends some time after its parent.
-func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
-	stop := context.AfterFunc(parent, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() { stop(); cancel() }
-}
-
-// firstTry inserts a freshly decided group. Any error makes the group uncertain: how far it came does not matter.
-func (d *Delivery) firstTry(ctx context.Context, g *group) error {
-	broken := d.brokenParts.Load()
-	if err := d.ledger.write(ctx, g.intent()); err != nil {
-		return err
-	}
-	d.step("delivery: after the intent")
-	for _, b := range g.Batches {
-		if err := d.insert(ctx, g, b); err != nil {
-			d.report(err, b)
-			return err
-		}
-		d.step("delivery: after an insert")
-	}
-	if err := d.proveEvents(ctx); err != nil {
-		d.degraded("proving fresh parts", err)
-		return err
-	}
-	if d.brokenParts.Load() != broken {
-		return errBrokenPart // another INSERT's proof found it, and it may be of this one
-	}
-	for _, b := range g.Batches {
-		b.State, b.Outcome = BatchStored, outcomeCertain
-	}
-	return d.close(ctx, g)
-}
-
-// close records a group whose batches are all stored or set aside, and removes its files. Doing it again changes nothing.
-func (d *Delivery) close(ctx context.Context, g *group) error {
-	if err := d.setAside(ctx, g); err != nil {
-		return err
-	}
-	d.step("delivery: before the stored entry")
-	if err := d.ledger.write(ctx, g.closing()); err != nil {
-		return err
-	}
-	if err := d.prove(ctx, ledgerTable); err != nil {
-		return err
-	}
-	d.step("delivery: after the stored entry")
-	return d.clean(g.Decision)
-}
-
-// clean removes or keeps a stored group's segments, and its decision last.
-func (d *Delivery) clean(decision *Decision) error {
-	for _, s := range decision.Segments {
-		err := d.finishSegment(s.ID)
-		if err != nil && !errors.Is(err, journal.ErrNotFound) {
-			return fmt.Errorf("finish segment %s: %w", s.ID, err)
-		}
-		d.step("delivery: between files")
-	}
-	if d.cfg.Keep > 0 {
-		if err := d.keepDecision(decision); err != nil {
-			return err
-		}
-	}
-	if err := d.journal.RemoveFile(decisionsDir, decisionName(decision.ID)); err != nil && !errors.Is(err, journal.ErrNotFound) {
-		return fmt.Errorf("remove decision: %w", err)
-	}
-	return nil
-}
-
-func (d *Delivery) finishSegment(id ulid.ULID) error {
-	if d.cfg.Keep > 0 {
-		return d.journal.Move(id, journal.StateSealed, journal.StateKept)
-	}
-	return d.journal.Remove(journal.StateSealed, id)
-}
-
 // take books the result of a group in flight.
 func (d *Delivery) take(r result) {
 	d.inFlight--
@@ -380,140 +283,6 @@ func (d *Delivery) drainInFlight() {
 	for d.inFlight > 0 {
 		d.take(<-d.results)
 	}
-}
-
-// settleAll settles the uncertain groups one after the other. INSERTs in flight are waited for first, so that nothing else inserts.
-func (d *Delivery) settleAll(ctx context.Context) error {
-	d.drainInFlight()
-	for len(d.uncertain) > 0 {
-		g := d.uncertain[0]
-		t := &trial{successes: d.successes}
-		switch held, err := d.settleAndClose(ctx, g, t); {
-		case err != nil:
-			return err
-		case held:
-			d.held = append(d.held, &heldGroup{decision: g.Decision, trial: t, next: d.now().Add(heldRetry)})
-		}
-		d.uncertain = d.uncertain[1:]
-	}
-	d.metrics.held.Set(float64(len(d.held)))
-	return nil
-}
-
-// settleAndClose reports held when the group must wait although nothing is wrong with the server.
-func (d *Delivery) settleAndClose(ctx context.Context, g *group, t *trial) (held bool, err error) {
-	err = d.settle(ctx, g, t)
-	if errors.Is(err, errHeld) || errors.Is(err, errCorruptGroup) {
-		d.log.Error("events are held back", "group", g.ID, "rows", g.rows(), "error", err)
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	err = d.untilDone(ctx, "closing", func(ctx context.Context) error { return d.close(ctx, g) })
-	if err != nil {
-		return false, err
-	}
-	d.closed(g)
-	return false, nil
-}
-
-const (
-	heldRetry = 2 * time.Second
-	// heldFew is how many groups may be held before new ones are only let in as slowly as held ones are tried again.
-	heldFew = 4
-)
-
-// retryHeld settles the first held group whose time has come.
-func (d *Delivery) retryHeld(ctx context.Context) error {
-	for i, h := range d.held {
-		if d.now().Before(h.next) {
-			continue
-		}
-		d.drainInFlight()
-		if len(d.uncertain) > 0 {
-			return nil // they go first
-		}
-		segments, err := d.openSegments(h.decision.Segments, journal.StateSealed)
-		if err != nil {
-			return fmt.Errorf("open held group: %w", err)
-		}
-		held, err := d.settleAndClose(ctx, newGroup(h.decision, segments), h.trial)
-		switch {
-		case err != nil:
-			return err
-		case held:
-			h.attempt++
-			h.next = d.now().Add(min(heldRetry<<min(h.attempt, 8), time.Minute))
-			d.letIn = true
-			return nil
-		}
-		d.held = slices.Delete(d.held, i, i+1)
-		d.metrics.held.Set(float64(len(d.held)))
-		return nil
-	}
-	return nil
-}
-
-// mayDispatch slows new groups down while everything seems to be refused, without stopping them: one that is taken proves the tables.
-func (d *Delivery) mayDispatch() bool {
-	if d.inFlight >= d.cfg.Parallel || len(d.uncertain) > 0 {
-		return false
-	}
-	if len(d.held) >= heldFew {
-		letIn := d.letIn
-		d.letIn = false
-		return letIn
-	}
-	return true
-}
-
-// untilDone repeats what until it succeeds or ctx ends, whose error it then returns. It is for steps that may be repeated and that
-// cannot be done without: the server, the disk or an operator will make them possible again.
-func (d *Delivery) untilDone(ctx context.Context, what string, f func(context.Context) error) error {
-	for attempt := 1; ; attempt++ {
-		err := f(ctx)
-		if err == nil {
-			d.recovered()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		d.degraded(what, err)
-		if err := d.pause(ctx, d.backoff(attempt)); err != nil {
-			return err
-		}
-	}
-}
-
-// report logs the failure of an INSERT, the first of a row loudly.
-func (d *Delivery) report(err error, b *Batch) {
-	d.degraded("inserting batch "+b.ID.String()+" ("+classify(err).String()+")", err)
-}
-
-func (d *Delivery) degraded(what string, err error) {
-	d.metrics.retries.Inc()
-	state := what + ": " + err.Error()
-	if previous := d.state.Swap(&state); previous == nil || *previous == "starting" {
-		d.log.Warn("delivery is waiting", "for", what, "error", err)
-		return
-	}
-	d.log.Debug("delivery is still waiting", "for", what, "error", err)
-}
-
-func (d *Delivery) recovered() {
-	if previous := d.state.Swap(nil); previous != nil {
-		d.log.Info("delivery is working", "waited_for", *previous)
-	}
-}
-
-// Ready returns nil while delivery works, else what it is waiting for.
-func (d *Delivery) Ready() error {
-	if state := d.state.Load(); state != nil {
-		return errors.New(*state)
-	}
-	return nil
 }
 
 func ignoreEnd(ctx context.Context, err error) error {

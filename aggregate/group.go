@@ -31,6 +31,15 @@ type row struct {
 	encoded string
 }
 
+// claim is the row's claim on its event id; ok is false for an event without one.
+func (r *row) claim() (c Claim, ok bool) {
+	id, ok := r.event.IDHash()
+	if !ok {
+		return c, false
+	}
+	return Claim{ID: id, Owner: r.owner, Content: r.event.ContentHash(), ReceivedAt: r.event.ReceivedAt}, true
+}
+
 // openSegments reads the segments of refs, in order, from wherever among the states they lie.
 func (d *Delivery) openSegments(refs []SegmentRef, states ...journal.State) ([]*journal.Segment, error) {
 	segments := make([]*journal.Segment, len(refs))

@@ -139,8 +139,8 @@ func (d *Delivery) claimsOf(state journal.State, id ulid.ULID) ([]Claim, error) 
 	}
 	var claims []Claim
 	err = visit([]*journal.Segment{segment}, func(r *row) error {
-		if hash, ok := r.event.IDHash(); ok {
-			claims = append(claims, Claim{ID: hash, Owner: r.owner, Content: r.event.ContentHash(), ReceivedAt: r.event.ReceivedAt})
+		if claim, ok := r.claim(); ok {
+			claims = append(claims, claim)
 		}
 		return nil
 	})

@@ -113,8 +113,8 @@ func (d *Delivery) readDecision(name string) (*Decision, error) {
 func (d *Delivery) assertGroup(ctx context.Context, g *group) error {
 	var claims []Claim
 	err := visit(g.segments, func(r *row) error {
-		if hash, ok := r.event.IDHash(); ok && !g.skip[r.number] {
-			claims = append(claims, Claim{ID: hash, Owner: r.owner, Content: r.event.ContentHash(), ReceivedAt: r.event.ReceivedAt})
+		if claim, ok := r.claim(); ok && !g.skip[r.number] {
+			claims = append(claims, claim)
 		}
 		return nil
 	})
