@@ -13,7 +13,7 @@ const (
 	sealBytes   = "bytes"
 	sealRequest = "request"
 	sealClose   = "close"
-	sealRoom    = "room" // the disk is almost full
+	sealRoom    = "room"   // the disk is almost full
 	sealMended  = "mended" // after a failure or a crash
 )
 
