@@ -2,12 +2,14 @@ package aggregate
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/pagetally/pagetally/ingest/journal"
@@ -89,12 +91,22 @@ func (d *Delivery) quarantine(ctx context.Context, g *group) error {
 	}
 	wanted := map[uint32]bool{}
 	var reasons []string
+	var claims []Claim
 	for _, b := range refused {
-		err := g.visitBatch(b, func(r *row) error { wanted[r.number] = true; return nil })
+		err := g.visitBatch(b, func(r *row) error {
+			wanted[r.number] = true
+			if claim, ok := r.claim(); ok {
+				claims = append(claims, claim)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
 		reasons = append(reasons, b.Reason)
+	}
+	if err := d.forgetIDs(ctx, claims); err != nil {
+		return err
 	}
 	note, err := json.Marshal(Quarantine{At: d.now().UTC(), Group: g.ID.String(), Reasons: reasons})
 	if err != nil {
@@ -108,6 +120,31 @@ func (d *Delivery) quarantine(ctx context.Context, g *group) error {
 	}
 	d.quarantined[g.QuarantinedAs] = true
 	return d.assertSegment(ctx, journal.StateQuarantined, g.QuarantinedAs)
+}
+
+// forgetIDs removes ids that the table took although another refused the row: an id in it says that its event is counted.
+func (d *Delivery) forgetIDs(ctx context.Context, claims []Claim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	var ids, owners []string
+	for _, c := range claims {
+		ids, owners = append(ids, hex.EncodeToString(c.ID[:])), append(owners, c.Owner.String())
+	}
+	const leaked = `has({ids:Array(String)}, lower(hex(id))) AND has({owners:Array(String)}, owner)`
+	params := []any{clickhouse.Named("ids", ids), clickhouse.Named("owners", owners)}
+	var n uint64
+	if err := d.conn.QueryRow(ctx, `SELECT count() FROM event_ids WHERE `+leaked, params...).Scan(&n); err != nil {
+		return fmt.Errorf("look for ids of refused events: %w", err)
+	}
+	if n == 0 {
+		return nil
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
+	if err := d.conn.Exec(ctx, `ALTER TABLE event_ids DELETE WHERE `+leaked, params...); err != nil {
+		return fmt.Errorf("forget ids of refused events: %w", err)
+	}
+	return nil
 }
 
 // frames yields the wanted rows of the group, a frame each.

@@ -134,6 +134,10 @@ func TestQuarantineOutlivesARestart(t *testing.T) {
 	if parked := r.list(journal.StateParked); len(parked) != 1 {
 		t.Errorf("a copy of a quarantined event was not parked after a restart: %+v", parked)
 	}
+	var ids uint64
+	if r.scan(`SELECT count() FROM event_ids`, &ids); ids != 0 {
+		t.Errorf("%d ids of uncounted events are in event_ids", ids)
+	}
 	r.requireExact()
 }
 

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -16,43 +17,60 @@ const bucketOf = "toStartOfFifteenMinutes(toDateTime(ts, 'UTC'))"
 
 const bucketLength = 15 * time.Minute
 
-// scope narrows a repair to the buckets of sites that a batch touches within one month: each rollup partition is mended alone, which
-// bounds the memory of the statement.
+// scope is the buckets of sites that a batch touches within one month: each rollup partition is mended alone, which bounds the memory
+// of a statement.
 type scope struct {
-	batch    string
-	from, to time.Time // full buckets, half-open
+	from, to int64 // Unix seconds of the first bucket and of the end of the last
+	sites    []string
+	buckets  []uint32 // Unix seconds, one for each of sites
 }
 
-func (b *Batch) scopes() []scope {
-	var list []scope
-	for _, part := range b.Parts {
-		month := time.Date(part.Month/100, time.Month(part.Month%100), 1, 0, 0, 0, 0, time.UTC)
-		s := scope{batch: b.ID.String(), from: month, to: month.AddDate(0, 1, 0)}
-		if first := time.UnixMilli(b.MinTS).UTC().Truncate(bucketLength); first.After(s.from) {
-			s.from = first
-		}
-		if end := time.UnixMilli(b.MaxTS).UTC().Truncate(bucketLength).Add(bucketLength); end.Before(s.to) {
-			s.to = end
-		}
-		list = append(list, s)
+// scopes lists what b touches, from its rows: the tables may hold none of them.
+func (g *group) scopes(b *Batch) ([]scope, error) {
+	type touch struct {
+		site   string
+		bucket uint32
 	}
-	return list
+	seen, byMonth, order := map[touch]bool{}, map[int]*scope{}, []int{}
+	err := g.visitBatch(b, func(r *row) error {
+		length := int64(bucketLength / time.Millisecond)
+		t := touch{r.event.Site, uint32(r.event.TS / length * length / 1000)}
+		if seen[t] {
+			return nil
+		}
+		seen[t] = true
+		month := r.event.Month()
+		s := byMonth[month]
+		if s == nil {
+			s = &scope{from: int64(t.bucket)}
+			byMonth[month], order = s, append(order, month)
+		}
+		s.from = min(s.from, int64(t.bucket))
+		s.to = max(s.to, int64(t.bucket)+int64(bucketLength/time.Second))
+		s.sites, s.buckets = append(s.sites, t.site), append(s.buckets, t.bucket)
+		return nil
+	})
+	var list []scope
+	for _, month := range order {
+		list = append(list, *byMonth[month])
+	}
+	return list, err
 }
 
 // params binds the scope; every statement of a repair uses the same names.
 func (s scope) params() []any {
 	return []any{
-		clickhouse.Named("batch", s.batch),
-		clickhouse.Named("from", s.from.Format(time.DateTime)),
-		clickhouse.Named("to", s.to.Format(time.DateTime)),
+		clickhouse.Named("from", strconv.FormatInt(s.from, 10)), clickhouse.Named("to", strconv.FormatInt(s.to, 10)),
+		clickhouse.Named("sites", s.sites), clickhouse.Named("buckets", s.buckets),
 	}
 }
 
 const (
-	// touchedBuckets are the (site, bucket)s that events of the batch fall into.
-	touchedBuckets = `(SELECT site, ` + bucketOf + ` FROM events WHERE batch = {batch:String} AND ts >= {from:DateTime('UTC')} AND ts < {to:DateTime('UTC')})`
-	eventsScope    = `ts >= {from:DateTime('UTC')} AND ts < {to:DateTime('UTC')} AND (site, ` + bucketOf + `) IN ` + touchedBuckets
-	rollupScope    = `bucket >= {from:DateTime('UTC')} AND bucket < {to:DateTime('UTC')} AND (site, bucket) IN ` + touchedBuckets
+	touched     = `(SELECT pair.1, pair.2 FROM (SELECT arrayJoin(arrayZip({sites:Array(String)}, {buckets:Array(UInt32)})) AS pair))`
+	eventsScope = `ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64}) AND has({sites:Array(String)}, site)
+		AND (toString(site), toUnixTimestamp(` + bucketOf + `)) IN ` + touched
+	rollupScope = `bucket >= fromUnixTimestamp({from:Int64}) AND bucket < fromUnixTimestamp({to:Int64}) AND has({sites:Array(String)}, site)
+		AND (toString(site), toUnixTimestamp(bucket)) IN ` + touched
 )
 
 // rollup is a table that adds events up: n by keys, and if precision is set a sketch of the visitors.
@@ -68,46 +86,59 @@ var rollups = []rollup{
 	{table: "dimensions", keys: "site, dimension, kind, bucket, value, job", precision: 15},
 }
 
-// mendSQL is the statement that makes r agree with the events of a scope: sums get signed differences, which are nothing where they
-// agree; sketches get those of the events merged in once more, which changes nothing where they were.
-func (r rollup) mendSQL() (string, error) {
+// difference is a SELECT of what the events of a scope add up to, as d, less what r holds of it.
+func (r rollup) difference() (string, error) {
 	feed, err := schema.FeedQuery(r.table, "(SELECT * FROM events WHERE "+eventsScope+")")
 	if err != nil {
 		return "", err
 	}
-	if r.precision == 0 {
-		return fmt.Sprintf(`INSERT INTO %[1]s (%[2]s, n)
-SELECT %[2]s, sum(d) AS n FROM
-(
-	SELECT %[2]s, n AS d FROM (%[3]s)
-	UNION ALL
-	SELECT %[2]s, -sum(n) AS d FROM %[1]s WHERE %[4]s GROUP BY %[2]s
-)
-GROUP BY %[2]s HAVING n != 0`, r.table, r.keys, feed, rollupScope), nil
+	fromEvents, fromRollup := "", ""
+	if r.precision > 0 {
+		fromEvents = ", visitors AS sketch"
+		fromRollup = fmt.Sprintf(", uniqCombined64StateIf(%d)(toUInt64(0), 0) AS sketch", r.precision)
 	}
-	return fmt.Sprintf(`INSERT INTO %[1]s (%[2]s, n, visitors)
-SELECT %[2]s, sum(d) AS n, uniqCombined64MergeState(%[5]d)(sketch) AS visitors FROM
-(
-	SELECT %[2]s, n AS d, visitors AS sketch FROM (%[3]s)
+	return fmt.Sprintf(`SELECT %[1]s, n AS d%[2]s FROM (%[3]s)
 	UNION ALL
-	SELECT %[2]s, -sum(n) AS d, uniqCombined64StateIf(%[5]d)(toUInt64(0), 0) AS sketch FROM %[1]s WHERE %[4]s GROUP BY %[2]s
-)
-GROUP BY %[2]s`, r.table, r.keys, feed, rollupScope, r.precision), nil
+	SELECT %[1]s, -sum(n) AS d%[4]s FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
+		r.keys, fromEvents, feed, fromRollup, r.table, rollupScope), nil
+}
+
+// mendSQL is the statement that makes r agree with the events of a scope: sums get signed differences, which are nothing where they
+// agree; sketches get those of the events merged in once more, which changes nothing where they were.
+func (r rollup) mendSQL() (string, error) {
+	difference, err := r.difference()
+	if err != nil {
+		return "", err
+	}
+	if r.precision == 0 {
+		return fmt.Sprintf("INSERT INTO %[1]s (%[2]s, n)\nSELECT %[2]s, sum(d) AS n FROM (%[3]s) GROUP BY %[2]s HAVING n != 0",
+			r.table, r.keys, difference), nil
+	}
+	return fmt.Sprintf("INSERT INTO %[1]s (%[2]s, n, visitors)\nSELECT %[2]s, sum(d) AS n, uniqCombined64MergeState(%[4]d)(sketch) AS visitors FROM (%[3]s) GROUP BY %[2]s",
+		r.table, r.keys, difference, r.precision), nil
+}
+
+// countSQL counts the keys of a scope whose sums differ.
+func (r rollup) countSQL() (string, error) {
+	difference, err := r.difference()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("SELECT count() FROM (SELECT %[1]s, sum(d) AS difference FROM (%[2]s) GROUP BY %[1]s HAVING difference != 0)", r.keys, difference), nil
 }
 
 // mendRollups makes the rollups of every bucket that b touches agree with the events again. Nothing may be inserting into these
 // tables meanwhile: an INSERT whose event is in but whose counter is not yet would be counted twice. Run twice, it changes nothing
 // the second time.
-func (d *Delivery) mendRollups(ctx context.Context, b *Batch) error {
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(mendSettings))
-	for _, s := range b.scopes() {
+func (d *Delivery) mendRollups(ctx context.Context, g *group, b *Batch) error {
+	scopes, err := g.scopes(b)
+	if err != nil {
+		return err
+	}
+	for _, s := range scopes {
 		for _, r := range rollups {
-			sql, err := r.mendSQL()
-			if err != nil {
-				return err
-			}
 			d.step("settle: before mending " + r.table)
-			if err := d.mend(ctx, b, sql, s); err != nil {
+			if err := d.mend(ctx, b, r, s); err != nil {
 				return fmt.Errorf("mend %s: %w", r.table, err)
 			}
 		}
@@ -116,9 +147,49 @@ func (d *Delivery) mendRollups(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// mend runs one statement under a query id of the batch, so that waitGone sees one that a lost connection left behind.
-func (d *Delivery) mend(ctx context.Context, b *Batch, sql string, s scope) error {
-	return d.conn.Exec(clickhouse.Context(ctx, clickhouse.WithQueryID(d.queryID(b.ID))), sql, s.params()...)
+// takeBack removes from the rollups what a refused batch left there: the server refuses a block in one table and may have taken it
+// in others. Sums are mended; a sketch cannot forget, so its buckets are built anew from the events.
+func (d *Delivery) takeBack(ctx context.Context, g *group, b *Batch) error {
+	scopes, err := g.scopes(b)
+	if err != nil {
+		return err
+	}
+	for _, s := range scopes {
+		for _, r := range rollups {
+			if err := d.takeBackFrom(ctx, b, r, s); err != nil {
+				return fmt.Errorf("take back from %s: %w", r.table, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Delivery) takeBackFrom(ctx context.Context, b *Batch, r rollup, s scope) error {
+	sql, err := r.countSQL()
+	if err != nil {
+		return err
+	}
+	var differing uint64
+	if err := d.conn.QueryRow(ctx, sql, s.params()...).Scan(&differing); err != nil || differing == 0 {
+		return err
+	}
+	if r.precision > 0 {
+		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}), clickhouse.WithQueryID(d.queryID(b.ID)))
+		if err := d.conn.Exec(ctx, "ALTER TABLE "+r.table+" DELETE WHERE "+rollupScope, s.params()...); err != nil {
+			return err
+		}
+	}
+	return d.mend(ctx, b, r, s)
+}
+
+// mend runs under a query id of the batch, so that waitGone sees a statement that a lost connection left behind.
+func (d *Delivery) mend(ctx context.Context, b *Batch, r rollup, s scope) error {
+	sql, err := r.mendSQL()
+	if err != nil {
+		return err
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(mendSettings), clickhouse.WithQueryID(d.queryID(b.ID)))
+	return d.conn.Exec(ctx, sql, s.params()...)
 }
 
 // mendSettings turn deduplication off: equal differences at two times are two differences, and a repair is safe to repeat because it

@@ -67,8 +67,9 @@ func (d *Delivery) settleBatch(ctx context.Context, g *group, b *Batch, t *trial
 		case outcomeCorrupt:
 			return false, refusal
 		case outcomeData:
-			nothing, err := d.nothingLanded(ctx, b)
+			nothing, err := d.nothingLanded(ctx, g, b)
 			if err != nil {
+				d.degraded("taking back a refused batch", err)
 				continue // the server went away: ask again
 			}
 			if nothing {
@@ -138,7 +139,7 @@ func (d *Delivery) complete(ctx context.Context, g *group, b *Batch) (outcome st
 		return "", fmt.Errorf("fill event ids: %w", err)
 	}
 	d.step("settle: before mending")
-	return outcome, d.mendRollups(ctx, b)
+	return outcome, d.mendRollups(ctx, g, b)
 }
 
 // fill inserts the rows of the given months straight into `events`, one month at a time and without a token: that they are missing
@@ -186,13 +187,17 @@ func (d *Delivery) takeOut(ctx context.Context, b *Batch, months []int) error {
 	return nil
 }
 
-// nothingLanded reports whether no table holds a row of b, so that its rows may be sent under other tokens.
-func (d *Delivery) nothingLanded(ctx context.Context, b *Batch) (bool, error) {
+// nothingLanded reports whether `events` holds no row of b, and takes back what the rollups hold of it then, so that its rows may be
+// sent under other tokens.
+func (d *Delivery) nothingLanded(ctx context.Context, g *group, b *Batch) (bool, error) {
 	if err := d.waitGone(ctx, b); err != nil {
 		return false, err
 	}
 	found, err := d.storedParts(ctx, b)
-	return len(found) == 0, err
+	if err != nil || len(found) > 0 {
+		return false, err
+	}
+	return true, d.takeBack(ctx, g, b)
 }
 
 // backoff grows from a tenth of a second to MaxBackoff: failures of a moment cost little and long ones no load.
