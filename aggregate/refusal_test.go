@@ -47,8 +47,8 @@ func poisonous(e schema.Event) schema.Event {
 func TestRefusedRowsAreQuarantinedAlone(t *testing.T) {
 	r := newRig(t)
 	r.poison()
-	for i := range 200 {
-		if i == 40 || i == 41 || i == 199 {
+	for i := range 64 {
+		if i == 10 || i == 11 || i == 63 {
 			r.append(poisonous(r.event()))
 			continue
 		}
@@ -57,7 +57,7 @@ func TestRefusedRowsAreQuarantinedAlone(t *testing.T) {
 	r.seal()
 	r.deliver()
 	r.requireExact()
-	r.requireBalanced(200)
+	r.requireBalanced(64)
 	quarantined := r.list(journal.StateQuarantined)
 	if len(quarantined) != 1 || quarantined[0].Rows != 3 {
 		t.Fatalf("quarantined: %+v, want one segment of 3 rows", quarantined)
