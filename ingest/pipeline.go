@@ -24,27 +24,31 @@ type hit struct {
 	judged   bool // by agent and headers: a browser's, not a keyed caller's
 }
 
-// step is a pure part of the way: it reads and fills h and says why the event is not counted, if so.
-type step func(s *Server, h *hit) Reason
+// step is a part of the way: it reads and fills h and says why the event is not counted, if so. Its name is what explaining a
+// hit calls it.
+type step struct {
+	name string
+	do   func(s *Server, h *hit) Reason
+}
 
-// checks refuse, cheapest first; enrichments complete what is counted. Their order is the order of the reasons.
+// steps in their order: checks refuse, cheapest first; enrichments complete what is counted. The first reason is the verdict.
 var steps = []step{
-	checkHost,
-	checkOrigin,
-	checkPrefetch,
-	checkRetention,
-	enrichAgent, // also judges bots
-	enrichPage,
-	enrichCampaign,
-	enrichSource,
-	enrichLanguage,
-	enrichScreen,
+	{"host", checkHost},
+	{"origin", checkOrigin},
+	{"prefetch", checkPrefetch},
+	{"retention", checkRetention},
+	{"agent", enrichAgent}, // also judges bots
+	{"page", enrichPage},
+	{"campaign", enrichCampaign},
+	{"source", enrichSource},
+	{"language", enrichLanguage},
+	{"screen", enrichScreen},
 }
 
 // complete runs the steps on a decoded hit whose site is known, then gives it its visitor. An error is the server's: no salt.
 func (s *Server) complete(h *hit, scratch *[]byte) (Reason, error) {
-	for _, do := range steps {
-		if reason := do(s, h); reason != Accepted {
+	for i := range steps {
+		if reason := steps[i].do(s, h); reason != Accepted {
 			return reason, nil
 		}
 	}

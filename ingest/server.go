@@ -82,8 +82,8 @@ type Server struct {
 	agents      *agentCache
 	idempotency *idempotencyKeys
 	metrics     *metrics
-	refusals    edgeLog
-	deadline    sharedDeadline
+	refusals    *edgeLog
+	deadline    *sharedDeadline
 }
 
 // New checks cfg and returns a server; it starts nothing.
@@ -113,12 +113,17 @@ func New(cfg Config) (*Server, error) {
 	return &Server{
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
-		agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: edgeLog{log: cfg.Log},
+		agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
 	}, nil
 }
 
 // Register adds the routes to app, whose configuration must come from FiberConfig.
 func (s *Server) Register(app *fiber.App) {
+	s.registerDialects(app)
+}
+
+// registerDialects adds the routes that receive events, which are also those that can be explained.
+func (s *Server) registerDialects(app *fiber.App) {
 	s.registerPlausible(app)
 	s.registerNative(app)
 }
