@@ -54,9 +54,14 @@ func FiberConfig() fiber.Config {
 func WriteError(c *fiber.Ctx, err error) error {
 	e := asAPIError(err)
 	if e.Status == fiber.StatusServiceUnavailable {
-		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(retrySeconds(err)))
+		retryLater(c, err)
 	}
 	return c.Status(e.Status).JSON(fiber.Map{"error": e})
+}
+
+// retryLater tells the client when to come again after err, of which the reply is 503.
+func retryLater(c *fiber.Ctx, err error) {
+	c.Set(fiber.HeaderRetryAfter, strconv.Itoa(retrySeconds(err)))
 }
 
 func retrySeconds(err error) int {

@@ -19,8 +19,13 @@ const maxSiteLabels = 200
 // Names of dialects in metrics.
 const (
 	dialectPlausible = "plausible"
+	dialectUmami     = "umami"
+	dialectGoat      = "goatcounter"
+	dialectPixel     = "pixel"
 	dialectNative    = "native"
 )
+
+var dialects = []string{dialectPlausible, dialectUmami, dialectGoat, dialectPixel, dialectNative}
 
 type metrics struct {
 	accepted *prometheus.CounterVec // by site, dialect
@@ -41,9 +46,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		Name: "pagetally_ingest_request_seconds", Help: "Time from a received body to its reply, journaling included.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"dialect"})
-	m.latency = map[string]prometheus.Observer{
-		dialectPlausible: latency.WithLabelValues(dialectPlausible),
-		dialectNative:    latency.WithLabelValues(dialectNative),
+	m.latency = make(map[string]prometheus.Observer, len(dialects))
+	for _, dialect := range dialects {
+		m.latency[dialect] = latency.WithLabelValues(dialect)
 	}
 	if reg == nil {
 		return m, nil

@@ -22,6 +22,9 @@ type hit struct {
 	agent    string     // empty when unknown
 	prefetch bool
 	judged   bool // by agent and headers: a browser's, not a keyed caller's
+
+	person string // when not empty, tells the visitor instead of address and agent
+	nobody bool   // counted without a visitor
 }
 
 // step is a part of the way: it reads and fills h and says why the event is not counted, if so. Its name is what explaining a

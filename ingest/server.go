@@ -125,6 +125,7 @@ func (s *Server) Register(app *fiber.App) {
 // registerDialects adds the routes that receive events, which are also those that can be explained.
 func (s *Server) registerDialects(app *fiber.App) {
 	s.registerPlausible(app)
+	s.registerPixel(app)
 	s.registerNative(app)
 }
 

@@ -43,6 +43,7 @@ type Sites struct {
 type siteSet struct {
 	byDomain map[string]*Site
 	byHost   map[string]*Site
+	byID     map[string]*Site          // by WebsiteID
 	any      *lru.Cache[string, *Site] // sites made up on demand; nil when only listed ones count
 }
 
@@ -58,7 +59,7 @@ func NewSites(list []Site, any bool) (*Sites, error) {
 
 // Replace sets the sites for all requests that start after it.
 func (s *Sites) Replace(list []Site, any bool) error {
-	set := &siteSet{byDomain: make(map[string]*Site), byHost: make(map[string]*Site)}
+	set := &siteSet{byDomain: make(map[string]*Site), byHost: make(map[string]*Site), byID: make(map[string]*Site)}
 	if any {
 		set.any, _ = lru.New[string, *Site](maxAnySites) // fails for a size below one only
 	}
@@ -87,6 +88,7 @@ func (set *siteSet) add(site Site) error {
 		}
 		set.byDomain[name] = &site
 	}
+	set.byID[WebsiteID(site.Domain)] = &site
 	for _, host := range site.Hosts {
 		if host == "" {
 			return fmt.Errorf("site %q has an empty host", site.Domain)

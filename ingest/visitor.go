@@ -30,12 +30,12 @@ func dayOf(ms int64, zone *time.Location) Day {
 func (d Day) String() string { return time.Unix(int64(d)*86400, 0).UTC().Format(time.DateOnly) }
 
 // identify gives the event its visitor: SipHash-2-4 under the day's salt over site, day, address and agent. Neither address nor
-// agent known: visitor 0, which no visitor count includes.
+// agent known: visitor 0, which no visitor count includes. A dialect whose sender names its visitors has the name hashed instead.
 //
 // A day whose salt is gone (an event sent days late by a keyed caller) is hashed under the salt of the day of receipt. The day
 // is part of what is hashed, so its visitors are told apart all the same.
 func (s *Server) identify(h *hit, scratch *[]byte) error {
-	if !h.ip.IsValid() && h.agent == "" {
+	if h.nobody || !h.ip.IsValid() && h.agent == "" && h.person == "" {
 		return nil
 	}
 	day := dayOf(h.event.TS, h.site.Zone)
@@ -49,13 +49,22 @@ func (s *Server) identify(h *hit, scratch *[]byte) error {
 	b := append((*scratch)[:0], h.event.Site...)
 	b = append(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(day))
-	ip := h.ip.As16() // the zero address stands for "unknown"
-	b = append(b, ip[:]...)
-	b = append(b, h.agent...)
+	b = h.appendIdentity(b)
 	*scratch = b
 	h.event.Visitor = siphash.Hash(binary.LittleEndian.Uint64(salt[:8]), binary.LittleEndian.Uint64(salt[8:]), b)
 	if h.event.Visitor == 0 {
 		h.event.Visitor = 1
 	}
 	return nil
+}
+
+func (h *hit) appendIdentity(b []byte) []byte {
+	if h.person == "" {
+		ip := h.ip.As16() // the zero address stands for "unknown"
+		return append(append(b, ip[:]...), h.agent...)
+	}
+	for range 16 {
+		b = append(b, 0xff) // is no client's address
+	}
+	return append(b, h.person...)
 }
