@@ -60,6 +60,9 @@ func (b *batch) read(items [][]byte) error {
 func (b *batch) refuse(site *Site, problem itemError) {
 	b.server.metrics.refuse(site, dialectNative, problem.Reason)
 	b.errors = append(b.errors, problem)
+	if problem.Reason == RateLimited {
+		return
+	}
 	if !problem.Reason.filtered() {
 		b.bad++
 		return
@@ -109,13 +112,18 @@ func fieldOf(r Reason) string {
 	return ""
 }
 
+var errTooManyEvents = &apiError{Status: fiber.StatusTooManyRequests, Code: string(RateLimited), Message: "too many events, try again later"}
+
 var errAllBad = &apiError{Status: fiber.StatusBadRequest, Code: "no_valid_item", Message: "no item can be counted, see errors"}
 
 // store journals the accepted events, all or none, and says so.
 func (b *batch) store() (nativeReply, error) {
 	reply := nativeReply{Accepted: b.work.frame.rows, Errors: b.errors}
 	if reply.Accepted == 0 {
-		if b.bad == len(b.errors) {
+		switch {
+		case b.by.wait > 0:
+			reply.Error = errTooManyEvents
+		case b.bad == len(b.errors):
 			reply.Error = errAllBad
 		}
 		return reply, nil

@@ -48,7 +48,7 @@ func (j *checkingJournal) Append(_ context.Context, payload []byte, rows int) (j
 // handler is the app of a server on j, without a connection.
 func handler(t testing.TB, j Journal) fasthttp.RequestHandler {
 	t.Helper()
-	sites, err := NewSites([]Site{{Domain: "example.com"}}, false)
+	sites, err := NewSites([]Site{{Domain: "example.com", Limits: Limits{PerAddress: 1e9, PerSite: 1e9}}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ var dialects = []string{dialectPlausible, dialectUmami, dialectGoat, dialectPixe
 type metrics struct {
 	accepted *prometheus.CounterVec // by site, dialect
 	refused  *prometheus.CounterVec // by site, dialect, reason
+	folded   *prometheus.CounterVec // by site
 	latency  map[string]prometheus.Observer
 }
 
@@ -41,6 +42,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pagetally_ingest_refused_total", Help: "Events (or unreadable requests) that were not counted, by reason.",
 		}, []string{"site", "dialect", "reason"}),
+		folded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pagetally_ingest_folded_total", Help: "Events counted under the path (other), because the site had too many new paths that day.",
+		}, []string{"site"}),
 	}
 	latency := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "pagetally_ingest_request_seconds", Help: "Time from a received body to its reply, journaling included.",
@@ -53,7 +57,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.refused, latency} {
+	for _, c := range []prometheus.Collector{m.accepted, m.refused, m.folded, latency} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -85,6 +85,9 @@ func (s *Server) answerNative(c *fiber.Ctx, b *batch, reply nativeReply, ack boo
 	if len(b.dropped) > 0 {
 		c.Set(HeaderReason, joinReasons(b.dropped))
 	}
+	if b.by.wait > 0 {
+		setRetryAfter(c, b.by.wait) // also when only some items are to be sent again
+	}
 	status := fiber.StatusAccepted
 	switch {
 	case reply.Error != nil:

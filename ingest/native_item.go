@@ -211,7 +211,7 @@ func (b *batch) fillKeyed(h *hit, f *nativeFields) *itemError {
 	if !b.rights.keyed {
 		return nil
 	}
-	h.judged, h.prefetch, h.origin = false, false, ""
+	h.keyed, h.judged, h.prefetch, h.origin = true, false, false, ""
 	if !b.rights.local || f.ip != nil || f.userAgent != nil {
 		h.agent = ""
 		h.ip = netip.Addr{}

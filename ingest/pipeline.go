@@ -22,6 +22,9 @@ type hit struct {
 	agent    string     // empty when unknown
 	prefetch bool
 	judged   bool // by agent and headers: a browser's, not a keyed caller's
+	keyed    bool // from a caller with a key, or with the rights of one: no limits
+	byHost   bool // the site was found by the page's host
+	by       *caller
 
 	person string // when not empty, tells the visitor instead of address and agent
 	nobody bool   // counted without a visitor
@@ -41,15 +44,20 @@ var steps = []step{
 	{"prefetch", checkPrefetch},
 	{"retention", checkRetention},
 	{"agent", enrichAgent}, // also judges bots
+	{"rate", checkRate},    // behind what refuses bots: they take nothing from a site's rate
 	{"page", enrichPage},
 	{"campaign", enrichCampaign},
 	{"source", enrichSource},
 	{"language", enrichLanguage},
 	{"screen", enrichScreen},
+	{"fold", foldPath}, // last
 }
 
 // complete runs the steps on a decoded hit whose site is known, then gives it its visitor. An error is the server's: no salt.
 func (s *Server) complete(h *hit, scratch *[]byte) (Reason, error) {
+	if s.trace != nil {
+		return s.trace.complete(s, h, scratch)
+	}
 	for i := range steps {
 		if reason := steps[i].do(s, h); reason != Accepted {
 			return reason, nil

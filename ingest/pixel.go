@@ -31,8 +31,11 @@ func (s *Server) pixel(c *fiber.Ctx) error {
 		s.metrics.refuse(h.site, dialectPixel, reason)
 	}
 	s.metrics.observe(dialectPixel, by.received, s.now())
-	if err != nil {
+	switch {
+	case err != nil:
 		retryLater(c, err)
+	case reason == RateLimited:
+		setRetryAfter(c, by.wait)
 	}
 	return sendGIF(c, statusOf(reason), reason)
 }
@@ -44,6 +47,8 @@ func statusOf(reason Reason) int {
 		return fiber.StatusOK
 	case reason == Unavailable:
 		return fiber.StatusServiceUnavailable
+	case reason == RateLimited:
+		return fiber.StatusTooManyRequests
 	}
 	return fiber.StatusBadRequest
 }

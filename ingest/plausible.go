@@ -140,6 +140,10 @@ func (s *Server) plausibleStore(c *fiber.Ctx, w *work) error {
 		c.Response().Header.Set(HeaderDropped, strconv.Itoa(r.dropped))
 		c.Response().Header.Set(HeaderReason, joinReasons(r.reasons))
 	}
+	if r.by.wait > 0 && w.frame.rows == 0 { // a client that tries again counts nothing twice
+		tooMany(c, &r.by)
+		return c.JSON(fiber.Map{"errors": fiber.Map{"request": []string{"too many events, try again later"}}})
+	}
 	c.Status(fiber.StatusAccepted)
 	return c.SendString("ok")
 }

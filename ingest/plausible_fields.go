@@ -124,6 +124,7 @@ func (s *Server) plausibleHit(w *work, h *hit, domain string) (site *Site, bad *
 		site, _ = s.sites.Lookup(domain)
 	} else {
 		site, _ = s.sites.OfHost(canonicalHost(h.url.Host))
+		h.byHost = true
 	}
 	if bad := h.plausibleName(f); bad != nil {
 		return site, bad

@@ -20,6 +20,8 @@ const (
 	ForeignOrigin Reason = "foreign_origin" // the script that sent it is on no host of the site
 	KeySite       Reason = "key_site"       // the key may not write to the site
 
+	RateLimited Reason = "rate_limited" // over the rate of the address or the site; answered 429
+
 	// Bad.
 	BadRequest      Reason = "bad_request" // not JSON, or not an object
 	TooLarge        Reason = "too_large"

@@ -51,7 +51,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	}
 	t.Cleanup(func() { _ = j.Close() })
 	sites, err := NewSites([]Site{
-		{Domain: "example.com"}, {Domain: "example.org"}, {Domain: "bücher.example"},
+		{Domain: "example.com", Limits: fast}, {Domain: "example.org"}, {Domain: "bücher.example"},
 		{Domain: "hash.example", Paths: schema.PathRules{HashRouting: true}},
 		{Domain: "page.example", Paths: schema.PathRules{KeepQuery: []string{"page"}}},
 		{Domain: "short.example", Retention: 30},
@@ -248,3 +248,6 @@ func (r *rig) refused(reason Reason) int {
 	}
 	return int(sum)
 }
+
+// fast are the limits of the rig's busiest site: the tests send from one address.
+var fast = Limits{PerAddress: 1e6, PerSite: 1e6}

@@ -84,6 +84,11 @@ type Server struct {
 	metrics     *metrics
 	refusals    *edgeLog
 	deadline    *sharedDeadline
+	addresses   *rateTable // beacons by address and site
+	siteRates   *rateTable // beacons by site
+	paths       *pathSet
+
+	trace *trace // of a hit that is explained: nothing is taken from a limit
 }
 
 // New checks cfg and returns a server; it starts nothing.
@@ -114,6 +119,7 @@ func New(cfg Config) (*Server, error) {
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
+		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(),
 	}, nil
 }
 

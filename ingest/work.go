@@ -55,6 +55,9 @@ type caller struct {
 	origin   string
 	language string
 	prefetch bool
+
+	request *fiber.Ctx
+	wait    time.Duration // until an event that was over a limit may be sent again
 }
 
 func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
@@ -66,6 +69,7 @@ func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
 		origin:   text(header.Peek(fiber.HeaderOrigin)),
 		language: text(header.Peek(fiber.HeaderAcceptLanguage)),
 		prefetch: isPrefetch(header.Peek("Sec-Purpose")) || isPrefetch(header.Peek("Purpose")) || isPrefetch(header.Peek("X-Moz")),
+		request:  c,
 	}
 }
 
@@ -88,6 +92,7 @@ func (w *work) start(by *caller) *hit {
 	w.hit = hit{
 		event:  schema.Event{Name: schema.PageView, TS: received, ReceivedAt: received, N: 1, Scroll: schema.NoScroll},
 		origin: by.origin, language: by.language, ip: by.ip, agent: by.agent, prefetch: by.prefetch, judged: true,
+		by: by,
 	}
 	w.props = w.props[:0]
 	return &w.hit
