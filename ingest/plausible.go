@@ -117,9 +117,7 @@ func (s *Server) plausibleTarget(w *work, domain string) (site *Site, bad *field
 
 func (r *plausibleRequest) drop(reason Reason) {
 	r.dropped++
-	if !slices.Contains(r.reasons, reason) {
-		r.reasons = append(r.reasons, reason)
-	}
+	r.reasons = appendReason(r.reasons, reason)
 }
 
 // plausibleStore journals the frame and answers.

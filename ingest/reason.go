@@ -1,6 +1,9 @@
 package ingest
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Reason says why an event was not counted: a constant, part of reply headers and of metrics.
 type Reason string
@@ -13,6 +16,15 @@ const (
 	NoAgent  Reason = "no_agent" // empty or "-" User-Agent, rule R5
 	Bot      Reason = "bot"
 	Prefetch Reason = "prefetch" // fetched ahead by the browser, perhaps never looked at
+	NoView   Reason = "no_view"  // a message of a kind that counts nothing
+
+	// Filtered by the site's own settings.
+	IgnoredAddress Reason = "ignored_address"
+	IgnoredHost    Reason = "ignored_host"
+	IgnoredPath    Reason = "ignored_path"
+	IgnoredCountry Reason = "ignored_country"
+	DoNotTrack     Reason = "dnt" // the browser sent DNT: 1
+	PrivacyControl Reason = "gpc" // the browser sent Sec-GPC: 1
 
 	// Not this site's.
 	UnknownSite   Reason = "unknown_site"
@@ -39,7 +51,21 @@ const (
 const HeaderReason = "X-Pagetally-Reason"
 
 // filtered reports whether events of this reason are dropped by rule and not by mistake of the sender.
-func (r Reason) filtered() bool { return r == NoAgent || r == Bot || r == Prefetch }
+func (r Reason) filtered() bool {
+	switch r {
+	case NoAgent, Bot, Prefetch, NoView, IgnoredAddress, IgnoredHost, IgnoredPath, IgnoredCountry, DoNotTrack, PrivacyControl:
+		return true
+	}
+	return false
+}
+
+// appendReason notes why an event was dropped, once.
+func appendReason(list []Reason, reason Reason) []Reason {
+	if reason == Accepted || slices.Contains(list, reason) {
+		return list
+	}
+	return append(list, reason)
+}
 
 // joinReasons lists reasons as a header does.
 func joinReasons(list []Reason) string {

@@ -60,6 +60,7 @@ type Config struct {
 	// Host and carry no forwarded header. Only for a server that listens on loopback.
 	TrustLoopback bool
 	AckTimeout    time.Duration // longest wait of ack=stored; 10 s when zero
+	TokenSecret   []byte        // signs Umami's cache tokens; when empty, a new one that ends with the process
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -79,6 +80,7 @@ type Server struct {
 	ackTimeout time.Duration
 	now        func() time.Time
 
+	tokens      umamiTokens
 	agents      *agentCache
 	idempotency *idempotencyKeys
 	metrics     *metrics
@@ -111,6 +113,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.AckTimeout <= 0 {
 		cfg.AckTimeout = 10 * time.Second
 	}
+	if len(cfg.TokenSecret) == 0 {
+		cfg.TokenSecret = newSecret()
+	}
 	m, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("ingest metrics: %w", err)
@@ -118,7 +123,7 @@ func New(cfg Config) (*Server, error) {
 	return &Server{
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
-		agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
+		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
 		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(),
 	}, nil
 }
@@ -131,6 +136,7 @@ func (s *Server) Register(app *fiber.App) {
 // registerDialects adds the routes that receive events, which are also those that can be explained.
 func (s *Server) registerDialects(app *fiber.App) {
 	s.registerPlausible(app)
+	s.registerUmami(app)
 	s.registerPixel(app)
 	s.registerNative(app)
 }

@@ -34,6 +34,11 @@ func setUnkeyedTime(e *schema.Event, v *fastjson.Value) {
 		return
 	}
 	ms, ok := readTime(v)
+	setUnkeyedMillis(e, ms, ok)
+}
+
+// setUnkeyedMillis does as setUnkeyedTime with a time that was read already, if it could be.
+func setUnkeyedMillis(e *schema.Event, ms int64, ok bool) {
 	if ok && ms <= e.ReceivedAt && ms >= e.ReceivedAt-maxUnkeyedAge {
 		e.TS = ms
 		return
@@ -46,9 +51,15 @@ func setUnkeyedTime(e *schema.Event, v *fastjson.Value) {
 // setKeyedTime gives e the time of a keyed caller: any age, at most five minutes ahead.
 func setKeyedTime(e *schema.Event, v *fastjson.Value) *itemError {
 	ms, ok := readTime(v)
-	switch {
-	case !ok:
+	if !ok {
 		return &itemError{Field: "ts", Reason: BadField, Message: "want RFC 3339 text or Unix milliseconds"}
+	}
+	return setKeyedMillis(e, ms)
+}
+
+// setKeyedMillis does as setKeyedTime with a time that was read already.
+func setKeyedMillis(e *schema.Event, ms int64) *itemError {
+	switch {
 	case ms > e.ReceivedAt+clockDrift:
 		return &itemError{Field: "ts", Reason: Future, Message: "is more than 5 minutes ahead"}
 	case ms < 0:

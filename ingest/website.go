@@ -12,6 +12,23 @@ func WebsiteID(domain string) string {
 	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte(canonicalHost(strings.TrimSpace(domain)))).String()
 }
 
+// website finds the site that name, a domain or a WebsiteID, stands for. A UUID says nothing about its domain: that of a site made
+// up on demand is recognised by the page's host alone.
+func (s *Sites) website(name, host string) (*Site, bool) {
+	if len(name) != len(uuid.Nil.String()) || uuid.Validate(name) != nil {
+		return s.Lookup(name)
+	}
+	id := strings.ToLower(name)
+	if site, ok := s.current.Load().byID[id]; ok {
+		return site, true
+	}
+	site, ok := s.OfHost(host)
+	if !ok || WebsiteID(site.Domain) != id {
+		return nil, false
+	}
+	return site, true
+}
+
 // sole is the site of a server that has only one: what names no site can mean no other.
 func (s *Sites) sole() (only *Site, ok bool) {
 	set := s.current.Load()

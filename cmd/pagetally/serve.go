@@ -102,9 +102,13 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	if p.delivery, err = aggregate.New(deliveryConfig(s, db, waiting, log, metrics)); err != nil {
 		return nil, err
 	}
+	tokenSecret, err := ingest.OpenSecret(s.path(tokenFile))
+	if err != nil {
+		return nil, err
+	}
 	receiving, err := ingest.New(ingest.Config{
 		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: sites, Delivery: p.delivery,
-		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), Log: log, Metrics: metrics,
+		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), TokenSecret: tokenSecret, Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -219,10 +223,11 @@ func (p *parts) checks() []check {
 	}
 }
 
-// saltsFile and keysFile lie in the data folder.
+// Secrets that lie in the data folder.
 const (
 	saltsFile = "salts"
 	keysFile  = "keys"
+	tokenFile = "token-secret" // of Umami's cache tokens
 )
 
 // closing closes a part in a defer and logs what goes wrong.
