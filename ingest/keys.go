@@ -40,11 +40,8 @@ func (k Key) MayWrite(site string) bool {
 	return len(k.Sites) == 0 || slices.Contains(k.Sites, site)
 }
 
-// Periods of Keys.
-const (
-	keyPeriod   = 5 * time.Second // between refreshes
-	keyMissWait = time.Second     // the least time between refreshes for secrets that nobody knows
-)
+// keyMissWait is the least time between refreshes for secrets that nobody knows.
+const keyMissWait = time.Second
 
 // KeysConfig is what Keys need.
 type KeysConfig struct {
@@ -55,7 +52,7 @@ type KeysConfig struct {
 }
 
 // Keys knows the API keys: those of the table keys, and the last known ones from a file while ClickHouse is away. A revoked key
-// stops working within keyPeriod on every node that reaches ClickHouse. It is safe for concurrent use.
+// stops working within refreshPeriod on every node that reaches ClickHouse. It is safe for concurrent use.
 type Keys struct {
 	cfg KeysConfig
 
@@ -63,8 +60,7 @@ type Keys struct {
 
 	refreshing sync.Mutex // one refresh at a time
 	lastMiss   time.Time  // refreshing
-	written    []byte     // refreshing: what the file holds
-	down       bool       // Run's only
+	file       *lastKnown // refreshing
 }
 
 // OpenKeys reads the file of the last known keys.
@@ -75,15 +71,15 @@ func OpenKeys(cfg KeysConfig) (*Keys, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	data, err := readSecret(cfg.Path)
+	file, err := openLastKnown(cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
-	keys, err := decodeKeys(data)
+	keys, err := decodeKeys(file.written)
 	if err != nil {
 		return nil, fmt.Errorf("read keys %s: %w", cfg.Path, err)
 	}
-	k := &Keys{cfg: cfg, written: data}
+	k := &Keys{cfg: cfg, file: file}
 	k.current.Store(&keys)
 	return k, nil
 }
@@ -118,25 +114,7 @@ func (k *Keys) refreshForMiss() {
 
 // Run refreshes the keys until ctx ends.
 func (k *Keys) Run(ctx context.Context) error {
-	tick := time.NewTicker(keyPeriod)
-	defer tick.Stop()
-	for {
-		err := k.Refresh(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !k.down:
-			k.down = true
-			k.cfg.Log.Warn("keys cannot be refreshed, the last known ones are used", "error", err)
-		case err == nil && k.down:
-			k.down = false
-			k.cfg.Log.Info("keys are refreshed again")
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return keepRefreshed(ctx, "keys", k.cfg.Log, k.Refresh)
 }
 
 // Refresh reads the keys from ClickHouse now.
@@ -165,18 +143,9 @@ func (k *Keys) refreshLocked(ctx context.Context) error {
 		keys[[32]byte(hash)] = r.Key
 	}
 	k.current.Store(&keys)
-	return k.writeLocked(keys)
-}
-
-func (k *Keys) writeLocked(keys map[[32]byte]Key) error {
-	data := encodeKeys(keys)
-	if string(data) == string(k.written) {
-		return nil
-	}
-	if err := writeSecret(k.cfg.Path, data); err != nil {
+	if err := k.file.write(encodeKeys(keys)); err != nil {
 		return fmt.Errorf("write keys: %w", err)
 	}
-	k.written = data
 	return nil
 }
 
