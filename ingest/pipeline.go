@@ -42,15 +42,20 @@ var steps = []step{
 	{"host", checkHost},
 	{"origin", checkOrigin},
 	{"prefetch", checkPrefetch},
+	{"opt-out", checkOptOut},
+	{"ignored address", checkIgnoredAddress},
+	{"ignored host", checkIgnoredHost},
 	{"retention", checkRetention},
 	{"agent", enrichAgent}, // also judges bots
 	{"rate", checkRate},    // behind what refuses bots: they take nothing from a site's rate
 	{"page", enrichPage},
+	{"ignored path", checkIgnoredPath},
 	{"campaign", enrichCampaign},
 	{"source", enrichSource},
 	{"language", enrichLanguage},
 	{"screen", enrichScreen},
-	{"fold", foldPath}, // last
+	{"ignored country", checkIgnoredCountry}, // behind what finds the country
+	{"fold", foldPath},                       // last
 }
 
 // complete runs the steps on a decoded hit whose site is known, then gives it its visitor. An error is the server's: no salt.

@@ -98,7 +98,7 @@ func (s *Server) plausibleTarget(w *work, domain string) (site *Site, bad *field
 	}
 	reason := UnknownSite
 	if site != nil {
-		if slices.Contains(r.sites, site) {
+		if slices.ContainsFunc(r.sites, func(other *Site) bool { return other.Domain == site.Domain }) { // settings may change in between
 			return site, nil, nil // named twice, counted once
 		}
 		if reason, err = s.complete(h, &w.scratch); err != nil {

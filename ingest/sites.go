@@ -3,41 +3,18 @@ package ingest
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-
-	"github.com/pagetally/pagetally/schema"
 )
-
-// Site is a site's settings. Only Domain is required.
-type Site struct {
-	Domain string   // the site's name in events and queries, such as "example.com"
-	Hosts  []string // whose pages count; when empty, the host in Domain
-	// ExactHosts narrows Hosts to themselves: without it their subdomains count too.
-	ExactHosts bool
-	Zone       *time.Location // of the site's days and of its visitors' salts; UTC when nil
-	Paths      schema.PathRules
-	Public     bool // its numbers may be read without a key
-	Badge      bool // its counts may be shown as badges
-	Limits     Limits
-	Retention  int          // days for which events are kept, older ones are refused; 0 is for ever
-	WeekStart  time.Weekday // of weekly reports
-
-	label string // in metrics
-}
-
-// Limits bound what a site takes. Zero stands for the default.
-type Limits struct {
-	PerAddress  float64 // beacons a second from one address
-	PerSite     float64 // beacons a second
-	NewPathsDay int     // new paths a day before they are folded
-}
 
 // Sites is the set of sites that events may name. It is safe for concurrent use; Replace changes it while events arrive.
 type Sites struct {
 	current atomic.Pointer[siteSet]
+
+	replacing sync.Mutex
+	labels    map[string]bool // replacing: domains with a label of their own, past ones too, which metrics keep
 }
 
 type siteSet struct {
@@ -63,17 +40,28 @@ func (s *Sites) Replace(list []Site, any bool) error {
 	if any {
 		set.any, _ = lru.New[string, *Site](maxAnySites) // fails for a size below one only
 	}
-	for i, site := range list {
-		site.label = labelOther
-		if i < maxSiteLabels {
-			site.label = strings.TrimSpace(site.Domain)
-		}
+	s.replacing.Lock()
+	defer s.replacing.Unlock()
+	for _, site := range list {
+		site.label = s.labelLocked(strings.TrimSpace(site.Domain))
 		if err := set.add(site); err != nil {
 			return err
 		}
 	}
 	s.current.Store(set)
 	return nil
+}
+
+// labelLocked is the label in metrics of a site: its own for the first maxSiteLabels that there ever were.
+func (s *Sites) labelLocked(domain string) string {
+	if !s.labels[domain] && len(s.labels) >= maxSiteLabels {
+		return labelOther
+	}
+	if s.labels == nil {
+		s.labels = make(map[string]bool)
+	}
+	s.labels[domain] = true
+	return domain
 }
 
 func (set *siteSet) add(site Site) error {
@@ -98,22 +86,6 @@ func (set *siteSet) add(site Site) error {
 		}
 	}
 	return nil
-}
-
-// complete fills in defaults and brings hosts into the form in which they are compared.
-func (site *Site) complete() {
-	if site.Zone == nil {
-		site.Zone = time.UTC
-	}
-	hosts := site.Hosts
-	if len(hosts) == 0 {
-		host, _, _ := strings.Cut(site.Domain, "/")
-		hosts = []string{host}
-	}
-	site.Hosts = make([]string, len(hosts))
-	for i, host := range hosts {
-		site.Hosts[i] = canonicalHost(strings.TrimSpace(host))
-	}
 }
 
 // Lookup finds the site that an event names, in any case and as Unicode or punycode.
@@ -159,32 +131,4 @@ func (s *Sites) OfHost(host string) (*Site, bool) {
 		return s.Lookup(host)
 	}
 	return nil, false
-}
-
-// HasHost reports whether host, in canonical form, is one of the site's by rule R1.
-func (site *Site) HasHost(host string) bool {
-	for _, own := range site.Hosts {
-		if host == own {
-			return true
-		}
-		if !site.ExactHosts && len(host) > len(own) && host[len(host)-len(own)-1] == '.' && strings.HasSuffix(host, own) {
-			return true
-		}
-	}
-	return false
-}
-
-const maxDomainBytes = 253
-
-// validDomain accepts what can be a site's name: a host, perhaps with a path behind it.
-func validDomain(s string) bool {
-	if s == "" || len(s) > maxDomainBytes {
-		return false
-	}
-	for _, r := range s {
-		if r <= ' ' || r == 0x7f || strings.ContainsRune(`,;"'<>\?#@*`, r) || r == 0xfffd {
-			return false
-		}
-	}
-	return true
 }
