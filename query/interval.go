@@ -5,7 +5,7 @@ import "time"
 // Interval is the width of a bar of a time series, cut by the clock and calendar of the asked zone.
 type Interval string
 
-// The intervals. Weeks start on Monday.
+// The intervals. Weeks start on the site's WeekStart.
 const (
 	Hour  Interval = "hour"
 	Day   Interval = "day"
@@ -14,6 +14,17 @@ const (
 )
 
 var intervals = []Interval{Hour, Day, Week, Month}
+
+// WeekStart is the first day of a week by ISO 8601: 1 is Monday, 7 is Sunday. The zero value stands for Monday.
+type WeekStart int
+
+// of is the first day of the week of day.
+func (w WeekStart) of(day time.Time) time.Time {
+	if w == 0 {
+		w = 1
+	}
+	return day.AddDate(0, 0, -(int(day.Weekday())-int(w)+7)%7)
+}
 
 // MaxBars bounds a time series: an hourly year fits.
 const MaxBars = 10_000
@@ -49,12 +60,12 @@ func defaultInterval(from, to time.Time) Interval {
 }
 
 // bars cuts [from, to) in loc: every interval that overlaps the range, in order, without gaps.
-func (i Interval) bars(from, to time.Time, loc *time.Location) []Bar {
+func (i Interval) bars(from, to time.Time, loc *time.Location, weeks WeekStart) []Bar {
 	if !from.Before(to) {
 		return nil
 	}
 	var bars []Bar
-	step := i.stepper(from, loc)
+	step := i.stepper(from, loc, weeks)
 	for start := step(); start.Before(to); {
 		end := step()
 		for !end.After(start) { // a day the zone skipped
@@ -69,7 +80,7 @@ func (i Interval) bars(from, to time.Time, loc *time.Location) []Bar {
 }
 
 // stepper returns the starts of intervals one after the other, from the one that holds t on.
-func (i Interval) stepper(t time.Time, loc *time.Location) func() time.Time {
+func (i Interval) stepper(t time.Time, loc *time.Location, weeks WeekStart) func() time.Time {
 	if i == Hour {
 		next := hourStart(t.In(loc))
 		return func() time.Time {
@@ -78,7 +89,7 @@ func (i Interval) stepper(t time.Time, loc *time.Location) func() time.Time {
 			return start
 		}
 	}
-	day := i.firstDay(dayOf(t, loc))
+	day := i.firstDay(dayOf(t, loc), weeks)
 	return func() time.Time {
 		start := dayStart(day, loc)
 		day = i.nextDay(day)
@@ -86,10 +97,10 @@ func (i Interval) stepper(t time.Time, loc *time.Location) func() time.Time {
 	}
 }
 
-func (i Interval) firstDay(day time.Time) time.Time {
+func (i Interval) firstDay(day time.Time, weeks WeekStart) time.Time {
 	switch i {
 	case Week:
-		return day.AddDate(0, 0, -(int(day.Weekday())+6)%7)
+		return weeks.of(day)
 	case Month:
 		return day.AddDate(0, 0, 1-day.Day())
 	default:

@@ -54,13 +54,34 @@ func TestBars(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			for _, bar := range test.interval.bars(at(test.from), at(test.to), mustZone(t, test.zone)) {
+			for _, bar := range test.interval.bars(at(test.from), at(test.to), mustZone(t, test.zone), 0) {
 				got = append(got, test.interval.label(bar.Start))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWeekStart(t *testing.T) {
+	tests := []struct {
+		start WeekStart
+		want  []string // of 2025-03-02, a Sunday, to 2025-03-10, a Monday
+	}{
+		{0, []string{"2025-02-24", "2025-03-03"}},
+		{1, []string{"2025-02-24", "2025-03-03"}},
+		{6, []string{"2025-03-01", "2025-03-08"}},
+		{7, []string{"2025-03-02", "2025-03-09"}},
+	}
+	for _, tt := range tests {
+		var got []string
+		for _, bar := range Week.bars(at("2025-03-02T00:00:00Z"), at("2025-03-10T00:00:00Z"), time.UTC, tt.start) {
+			got = append(got, Week.label(bar.Start))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%d: (-want +got)\n%s", tt.start, diff)
+		}
 	}
 }
 
@@ -75,7 +96,7 @@ func TestBarsTile(t *testing.T) {
 			for year := 1971; year < 2026; year += 3 {
 				from := time.Date(year, 2, 27, 13, 17, 0, 0, time.UTC)
 				to := from.Add(interval.shortest() * 300)
-				bars := interval.bars(from, to, loc)
+				bars := interval.bars(from, to, loc, 0)
 				if first, last := bars[0], bars[len(bars)-1]; first.Start.After(from) || !first.End.After(from) || !last.Start.Before(to) || last.End.Before(to) {
 					t.Fatalf("%s %s: bars %v to %v do not cover %v to %v", zone, interval, first, last, from, to)
 				}

@@ -32,7 +32,7 @@ var periods = []string{"day", "24h", "7d", "28d", "30d", "91d", "month", "6mo", 
 // months, so that a number does not grow while it is looked at; 24h ends now.
 func periodRange(period string, now time.Time, loc *time.Location) (Range, bool) {
 	today := dayOf(now, loc)
-	firstOfMonth := Month.firstDay(today)
+	firstOfMonth := Month.firstDay(today, 0)
 	switch period {
 	case "day":
 		return dayRange(today, today, loc), true

@@ -77,7 +77,7 @@ func planOf(r *Request) plan {
 	p := plan{whole: span{max(0, r.Range.From.UnixMilli()), r.Range.To.UnixMilli()}}
 	p.cover = coverOf(p.whole)
 	if r.Question == Timeseries {
-		p.bars = barsUntil(r.Interval.bars(r.Range.From, r.Range.To, r.Range.Loc), r.Now)
+		p.bars = barsUntil(r.Interval.bars(r.Range.From, r.Range.To, r.Range.Loc, r.WeekStart), r.Now)
 		for _, bar := range p.bars {
 			p.edges = append(p.edges, max(0, bar.Start.Unix()))
 		}

@@ -38,8 +38,10 @@ type Request struct {
 	Range    Range
 	Metrics  []Metric // not empty, in the order in which they were asked for
 
-	Interval Interval   // time series; empty until the range is known
-	Compare  Comparison // totals; empty: none
+	Interval Interval // time series; empty until the range is known
+	// WeekStart is where weekly bars are cut, which is the site's to say.
+	WeekStart WeekStart
+	Compare   Comparison // totals; empty: none
 
 	Dimension string // top lists
 	Limit     int
@@ -65,10 +67,11 @@ func badParam(field, format string, args ...any) error {
 
 // Site is what reading needs to know of a site.
 type Site struct {
-	Domain string // as events carry it
-	Zone   *time.Location
-	Paths  schema.PathRules
-	Public bool // may be read without a key
+	Domain    string // as events carry it
+	Zone      *time.Location
+	Paths     schema.PathRules
+	WeekStart WeekStart
+	Public    bool // may be read without a key
 }
 
 // Sites finds a site by the domain a caller wrote.
@@ -97,7 +100,7 @@ func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, 
 	p := parser{values: values}
 	p.checkNames(q)
 	site := p.site(sites)
-	r := Request{Question: q, Site: site.Domain, Now: now}
+	r := Request{Question: q, Site: site.Domain, WeekStart: site.WeekStart, Now: now}
 	r.Path = p.path(site.Paths)
 	r.Name = p.name()
 	r.Range = p.timeRange(now, p.zone(site))
