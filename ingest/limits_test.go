@@ -215,8 +215,9 @@ func TestNewPathsAreFolded(t *testing.T) {
 }
 
 func TestPathSet(t *testing.T) {
-	p := newPathSet()
-	const limit = 20_000
+	const most = 64 << 10
+	p := newPathSet(most)
+	const limit = 2000
 	admitted := func(site string, n int, day Day) (sum int) {
 		for i := range n {
 			if p.admit(site, strconv.Itoa(i), limit, day, false) {
@@ -242,21 +243,21 @@ func TestPathSet(t *testing.T) {
 		}
 	}
 	// However many paths there are, memory is bounded.
-	for i := range 6 << 20 {
+	for i := range 2 * most {
 		p.admit("c", strconv.Itoa(i), 1<<30, 3, false)
 	}
 	size := 0
 	for i := range p.shards {
 		size += len(p.shards[i].table)
 	}
-	if size > 8<<20 || p.sites["c"] != maxPaths {
+	if n := p.sites["c"]; size > 2*most || n > most || n < most*9/10 {
 		t.Errorf("%d paths in %d places", p.sites["c"], size)
 	}
 }
 
 func BenchmarkLimits(b *testing.B) {
 	now := time.Now()
-	table, paths := newRateTable(now), newPathSet()
+	table, paths := newRateTable(now), newPathSet(maxPaths)
 	address := netip.MustParseAddr("192.0.2.7").As16()
 	b.Run("rate", func(b *testing.B) {
 		b.ReportAllocs()

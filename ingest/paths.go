@@ -16,7 +16,6 @@ const (
 	pathShards = 64
 	// maxPaths bounds the paths of all sites in a day, in 64 MiB at the most: forty sites at the default limit.
 	maxPaths    = 4 << 20
-	shardPaths  = maxPaths / pathShards
 	leastBucket = 256
 )
 
@@ -24,6 +23,7 @@ const (
 // gets no new ones until midnight. Each node counts for itself. It is safe for concurrent use.
 type pathSet struct {
 	seed   maphash.Seed
+	most   int // paths of a shard
 	shards [pathShards]pathShard
 
 	mu    sync.Mutex
@@ -39,8 +39,9 @@ type pathShard struct {
 	table []uint64 // its length is a power of two; at most two thirds are used
 }
 
-func newPathSet() *pathSet {
-	return &pathSet{seed: maphash.MakeSeed(), sites: make(map[string]int)}
+// newPathSet makes a set of at most size paths, give or take what falls unevenly into its shards.
+func newPathSet(size int) *pathSet {
+	return &pathSet{seed: maphash.MakeSeed(), most: size / pathShards, sites: make(map[string]int)}
 }
 
 // admit reports whether a site's path may be counted under its own name on a day. The first limit paths of a day may. A look
@@ -55,7 +56,7 @@ func (p *pathSet) admit(site, path string, limit int, day Day, look bool) bool {
 	if known {
 		return true
 	}
-	if shard.used >= shardPaths || !p.countNew(site, limit, day, look) {
+	if shard.used >= p.most || !p.countNew(site, limit, day, look) {
 		return false
 	}
 	if !look {

@@ -17,15 +17,16 @@ func (s *Server) SeedPaths(ctx context.Context, conn driver.Conn) error {
 	warned := false
 	for {
 		err := s.seedPaths(ctx, conn)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
 			break
 		}
-		if !warned {
+		if !warned && ctx.Err() == nil {
 			warned = true
 			s.refusals.log.Warn("today's paths cannot be read, new ones are counted from none", "error", err)
 		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-time.After(seedRetry):
 		}
 	}

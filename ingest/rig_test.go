@@ -35,6 +35,7 @@ var (
 type rig struct {
 	t       testing.TB
 	url     string
+	server  *Server
 	journal *journal.Journal
 	metrics *prometheus.Registry
 	client  *http.Client
@@ -43,6 +44,12 @@ type rig struct {
 // newRig starts a server with sites example.com, example.org, bücher.example, hash.example (hash routing), page.example (keeps
 // "page") and a retention of 30 days at short.example. change may alter its configuration.
 func newRig(t testing.TB, change ...func(*Config)) *rig {
+	t.Helper()
+	return newRigWith(t, FiberConfig().ReadTimeout, change...)
+}
+
+// newRigWith is newRig with another read timeout.
+func newRigWith(t testing.TB, readTimeout time.Duration, change ...func(*Config)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "journal"), SealAge: time.Hour, Format: schema.EventFormat})
@@ -68,14 +75,18 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := fiber.New(FiberConfig())
+	fiberConfig := FiberConfig()
+	fiberConfig.ReadTimeout = readTimeout
+	r.server = s
+	app := fiber.New(fiberConfig)
 	s.Register(app)
+	Harden(app)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- app.Listener(listener) }()
+	go func() { done <- app.Listener(Linger(listener)) }()
 	t.Cleanup(func() {
 		r.client.CloseIdleConnections()
 		if err := app.ShutdownWithTimeout(5 * time.Second); err != nil {

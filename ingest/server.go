@@ -124,7 +124,7 @@ func New(cfg Config) (*Server, error) {
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
-		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(),
+		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(maxPaths),
 	}, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/gofiber/fiber/v2/middleware/pprof"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pagetally/pagetally/ingest"
 )
 
 // httpServer owns the listener. Routes are added to app before serve.
@@ -28,8 +30,9 @@ func newHTTPServer(listen string, cfg fiber.Config) (*httpServer, error) {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	app := fiber.New(cfg)
+	ingest.Harden(app)
 	app.Server().CloseOnShutdown = true // replies given during a stop tell the client not to reuse the connection
-	return &httpServer{app: app, ln: ln}, nil
+	return &httpServer{app: app, ln: ingest.Linger(ln)}, nil
 }
 
 // url is where a client on this machine reaches the server.

@@ -79,6 +79,7 @@ type parts struct {
 	salts    *ingest.Salts
 	keys     *ingest.Keys
 	delivery *aggregate.Delivery
+	ingest   *ingest.Server
 	server   *httpServer
 	log      *slog.Logger
 }
@@ -128,6 +129,7 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	if s.Pprof {
 		registerPprof(server.app)
 	}
+	p.ingest = receiving
 	receiving.Register(server.app)
 	reading.Register(server.app)
 	return p, nil
@@ -160,6 +162,8 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	defer l.stop("salts")
 	l.start("delivery", p.afterTables(p.delivery.Run))
 	defer l.stop("delivery")
+	l.start("paths", p.afterTables(func(ctx context.Context) error { return p.ingest.SeedPaths(ctx, p.db) }))
+	defer l.stop("paths")
 	l.start("http", p.server.serve)
 	if err := greet(out, s, p.server.url()); err != nil {
 		p.log.Warn("cannot greet", "error", err)
