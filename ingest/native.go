@@ -138,17 +138,21 @@ func (s *Server) rightsOf(c *fiber.Ctx, by *caller) (rights, error) {
 		if !ok {
 			return rights{}, &apiError{Status: fiber.StatusUnauthorized, Code: "bad_key", Field: "Authorization", Message: "want Bearer and a key"}
 		}
-		key, ok := s.keys.Lookup(secret)
-		switch {
-		case !ok:
-			return rights{}, errBadKey
-		case !key.Has(ScopeIngest):
-			return rights{}, errNoScope
-		}
-		return rights{key: key, keyed: true}, nil
+		return s.rightsOfKey(secret)
 	}
 	local := s.loopback && IsLocal(c, s.proxies)
 	return rights{keyed: local, local: local}, nil
+}
+
+func (s *Server) rightsOfKey(secret string) (rights, error) {
+	key, ok := s.keys.Lookup(secret)
+	switch {
+	case !ok:
+		return rights{}, errBadKey
+	case !key.Has(ScopeIngest):
+		return rights{}, errNoScope
+	}
+	return rights{key: key, keyed: true}, nil
 }
 
 func cutBearer(auth string) (secret string, ok bool) {

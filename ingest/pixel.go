@@ -73,7 +73,9 @@ func (s *Server) pixelHit(h *hit, args *fasthttp.Args, referer string) Reason {
 		page = h.url
 	}
 	host := canonicalHost(page.Host)
-	h.site, _ = s.sites.ofPage(argText(args, "site"), host)
+	site := argText(args, "site")
+	h.site, _ = s.sites.ofPage(site, host)
+	h.byHost = site == ""
 	if h.site != nil && h.url.Scheme == "" && h.site.HasHost(host) {
 		h.url.Scheme, h.url.Host = page.Scheme, page.Host
 	}

@@ -69,7 +69,7 @@ func TestPixelIsNeverKept(t *testing.T) {
 	}
 }
 
-func checkGIF(t *testing.T, got reply, status int) {
+func checkGIF(t testing.TB, got reply, status int) {
 	t.Helper()
 	if got.status != status || len(got.body) != 43 || !strings.HasPrefix(got.body, "GIF89a") {
 		t.Errorf("status %d, %d bytes %.6q, want %d and a GIF of 43", got.status, len(got.body), got.body, status)

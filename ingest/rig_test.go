@@ -130,6 +130,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	closes bool // the server ends the connection
 }
 
 // do sends a request; headers are "Name: value".
@@ -157,7 +158,7 @@ func (r *rig) do(method, path string, body []byte, headers ...string) reply {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return reply{res.StatusCode, res.Header, string(b)}
+	return reply{res.StatusCode, res.Header, string(b), res.Close}
 }
 
 // beacon posts to Plausible's endpoint and checks the status.

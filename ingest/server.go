@@ -137,6 +137,7 @@ func (s *Server) Register(app *fiber.App) {
 func (s *Server) registerDialects(app *fiber.App) {
 	s.registerPlausible(app)
 	s.registerUmami(app)
+	s.registerGoatcounter(app)
 	s.registerPixel(app)
 	s.registerNative(app)
 }

@@ -71,6 +71,9 @@ func (s *Server) umamiSend(c *fiber.Ctx) error {
 		if reply.reason != Accepted {
 			c.Set(HeaderReason, string(reply.reason))
 		}
+		if reply.reason == RateLimited {
+			setRetryAfter(c, r.by.wait)
+		}
 		return c.Status(reply.status).JSON(reply.body)
 	})
 }
@@ -159,6 +162,8 @@ func (r *umamiRequest) refuse(h *hit, reason Reason, bad *fieldError) umamiReply
 		reply = umamiFailure(fiber.StatusForbidden, "Forbidden", umamiFieldOf(reason), reason)
 	case reason.filtered():
 		reply = umamiReply{status: fiber.StatusOK, body: boop}
+	case reason == RateLimited:
+		reply = umamiFailure(fiber.StatusTooManyRequests, "Too many requests", "", reason)
 	default:
 		reply = umamiFailure(fiber.StatusBadRequest, "Bad request", umamiFieldOf(reason), reason)
 	}

@@ -208,6 +208,7 @@ func (r *umamiRequest) fillCaller(h *hit, f *umamiFields) *fieldError {
 
 // fillKeyed makes the event that of a caller with a key: its own, not the connection's.
 func (r *umamiRequest) fillKeyed(h *hit, f *umamiFields) *fieldError {
+	h.keyed = true
 	if !r.rights.local || f.ip != nil || f.userAgent != nil {
 		h.ip, h.agent, h.judged, h.prefetch, h.origin = netip.Addr{}, "", false, false, ""
 		if f.language == nil {
