@@ -42,7 +42,7 @@ func (d *Delivery) decide(ctx context.Context, id ulid.ULID, infos []journal.Inf
 		return nil, err
 	}
 	g := newGroup(decision, segments)
-	if err := g.cut(survey.months, d.newID); err != nil {
+	if err := g.cut(survey, d.newID); err != nil {
 		return nil, err
 	}
 	d.step("decision: before the file")
@@ -70,6 +70,7 @@ const tokenSetting = "insert_deduplication_token"
 
 // survey is what one pass over a group's rows tells.
 type survey struct {
+	whole   Batch // of all rows
 	rows    uint64
 	oldest  int64 // earliest receive time, Unix milliseconds
 	months  []int
@@ -90,8 +91,10 @@ func surveyRows(segments []*journal.Segment) (*survey, error) {
 	}
 	const day = 24 * 60 * 60 * 1000
 	seen, months, last := map[siteDay]bool{}, map[int]bool{}, siteDay{day: -1}
+	measure := newMeasure(&s.whole)
 	err := visit(segments, func(r *row) error {
 		e := r.event
+		measure.add(r)
 		if s.rows == 0 || e.ReceivedAt < s.oldest {
 			s.oldest = e.ReceivedAt
 		}
@@ -108,6 +111,7 @@ func surveyRows(segments []*journal.Segment) (*survey, error) {
 		}
 		return nil
 	})
+	measure.finish()
 	for month := range months {
 		s.months = append(s.months, month)
 	}
@@ -206,11 +210,17 @@ func (d *Delivery) standing(ctx context.Context, owner Owner) (verdictKind, erro
 }
 
 // cut makes the group's batches: one, unless the rows span more months than one INSERT may touch.
-func (g *group) cut(months []int, newID func() ulid.ULID) error {
+func (g *group) cut(s *survey, newID func() ulid.ULID) error {
+	if len(s.months) <= maxMonths && len(g.skip) == 0 {
+		whole := s.whole
+		whole.ID, whole.To, whole.State = g.ID, uint32(s.rows), BatchPending
+		g.Batches = []*Batch{&whole}
+		return nil
+	}
 	id := g.ID
-	for chunk := range slices.Chunk(months, maxMonths) {
+	for chunk := range slices.Chunk(s.months, maxMonths) {
 		b := &Batch{ID: id, To: uint32(g.rows()), State: BatchPending}
-		if len(months) > maxMonths {
+		if len(s.months) > maxMonths {
 			b.Months = chunk
 		}
 		if err := g.measure(b); err != nil {

@@ -107,31 +107,56 @@ func (g *group) visitBatch(b *Batch, f func(*row) error) error {
 
 // measure fills in what a batch's decision says of its rows, from the rows.
 func (g *group) measure(b *Batch) error {
-	b.Rows, b.N, b.CRC, b.Parts, b.MinTS, b.MaxTS = 0, 0, 0, nil, 0, 0
-	parts := map[int]*PartitionSum{}
+	m := newMeasure(b)
 	err := g.visitBatch(b, func(r *row) error {
-		if b.Rows == 0 || r.event.TS < b.MinTS {
-			b.MinTS = r.event.TS
-		}
-		if b.Rows == 0 || r.event.TS > b.MaxTS {
-			b.MaxTS = r.event.TS
-		}
-		b.Rows++
-		b.N += r.event.N
-		b.CRC = schema.Checksum(b.CRC, r.encoded)
-		month := r.event.Month()
-		if parts[month] == nil {
-			parts[month] = &PartitionSum{Month: month}
-		}
-		parts[month].Rows++
-		parts[month].N += r.event.N
+		m.add(r)
 		return nil
 	})
-	for _, p := range parts {
-		b.Parts = append(b.Parts, *p)
-	}
-	slices.SortFunc(b.Parts, func(x, y PartitionSum) int { return x.Month - y.Month })
+	m.finish()
 	return err
+}
+
+// measure adds rows up into a batch.
+type measure struct {
+	batch *Batch
+	parts map[int]*PartitionSum
+	// A run of rows of one month is the rule: its sum is kept at hand.
+	month int
+	part  *PartitionSum
+}
+
+func newMeasure(b *Batch) *measure {
+	b.Rows, b.N, b.CRC, b.Parts, b.MinTS, b.MaxTS = 0, 0, 0, nil, 0, 0
+	return &measure{batch: b, parts: map[int]*PartitionSum{}}
+}
+
+func (m *measure) add(r *row) {
+	b, e := m.batch, r.event
+	if b.Rows == 0 || e.TS < b.MinTS {
+		b.MinTS = e.TS
+	}
+	if b.Rows == 0 || e.TS > b.MaxTS {
+		b.MaxTS = e.TS
+	}
+	b.Rows++
+	b.N += e.N
+	b.CRC = schema.Checksum(b.CRC, r.encoded)
+	if month := e.Month(); month != m.month {
+		m.month, m.part = month, m.parts[month]
+		if m.part == nil {
+			m.part = &PartitionSum{Month: month}
+			m.parts[month] = m.part
+		}
+	}
+	m.part.Rows++
+	m.part.N += e.N
+}
+
+func (m *measure) finish() {
+	for _, p := range m.parts {
+		m.batch.Parts = append(m.batch.Parts, *p)
+	}
+	slices.SortFunc(m.batch.Parts, func(x, y PartitionSum) int { return x.Month - y.Month })
 }
 
 // prove compares the rows of b with the decision before a byte is sent: what is sent cannot be taken back.

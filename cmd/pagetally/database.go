@@ -76,11 +76,12 @@ func serverOptions(url string) (*clickhouse.Options, error) {
 	return withPool(options), nil
 }
 
-// engineOptions reaches the embedded engine.
+// engineOptions reaches the embedded engine. On the same machine compressing a block costs more than sending it.
 func engineOptions(facts embedded.Connection) *clickhouse.Options {
 	return withPool(&clickhouse.Options{
-		Addr: []string{facts.Addr},
-		Auth: clickhouse.Auth{Username: facts.User, Password: facts.Password, Database: facts.Database},
+		Addr:        []string{facts.Addr},
+		Auth:        clickhouse.Auth{Username: facts.User, Password: facts.Password, Database: facts.Database},
+		Compression: &clickhouse.Compression{Method: clickhouse.CompressionNone},
 	})
 }
 
@@ -96,6 +97,8 @@ func withPool(o *clickhouse.Options) *clickhouse.Options {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 5 * time.Second
 	}
+	// A connection otherwise keeps the buffer of the largest block it ever sent: as many megabytes as there are connections.
+	o.FreeBufOnConnRelease = true
 	if o.Compression == nil {
 		o.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
 	}
