@@ -131,6 +131,7 @@ func New(cfg Config) (*Server, error) {
 // Register adds the routes to app, whose configuration must come from FiberConfig.
 func (s *Server) Register(app *fiber.App) {
 	s.registerDialects(app)
+	s.registerExplain(app)
 }
 
 // registerDialects adds the routes that receive events, which are also those that can be explained.

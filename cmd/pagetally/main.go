@@ -22,6 +22,7 @@ type cli struct {
 	Migrate    migrateCommand    `cmd:"" help:"Bring the tables up to this version."`
 	Keys       keysCommand       `cmd:"" help:"Make, list and revoke API keys."`
 	Query      queryCommand      `cmd:"" help:"Read counts."`
+	Explain    explainCommand    `cmd:"" help:"Say what would happen to a hit, and why; store nothing."`
 	Journal    journalCommand    `cmd:"" help:"Look into the journal and settle what was set aside."`
 	Doctor     doctorCommand     `cmd:"" help:"Check the installation and say what to do."`
 	ClickHouse clickhouseCommand `cmd:"" name:"clickhouse" help:"Run the embedded ClickHouse alone, for clickhouse-client, Grafana or a notebook."`
