@@ -32,6 +32,7 @@ func testCommands(t *testing.T, p *process) {
 		}
 	})
 	t.Run("keys", func(t *testing.T) { testKeys(t, p) })
+	t.Run("sites", func(t *testing.T) { testSites(t, p) })
 	t.Run("doctor", func(t *testing.T) {
 		stdout, stderr, _ := pagetally(t, "doctor", "--json", "--data="+p.data)
 		var report struct {

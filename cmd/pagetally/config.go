@@ -124,6 +124,10 @@ func (f yamlFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (
 		}
 	}
 	if list, ok := value.([]any); ok {
+		if flag.Name == "sites" {
+			text, err := yaml.Marshal(list)
+			return string(text), err
+		}
 		return joinList(list), nil
 	}
 	return fmt.Sprint(value), nil

@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/pagetally/pagetally/ingest"
 )
 
 // greeting shows a person who started the server by hand how to send and read a first event. curl's own User-Agent is a
@@ -24,13 +27,33 @@ State: {{.URL}}/readyz   Metrics: {{.URL}}/metrics   Check: pagetally doctor --d
 
 `))
 
-func greet(out io.Writer, s *Settings, url string) error {
-	view := struct{ URL, Counts, Site, Data string }{URL: url, Counts: strings.Join(s.Site, ", "), Site: s.Site[0], Data: s.Data}
-	if s.Site[0] == anySite {
-		view.Counts, view.Site = "any site (loopback only)", "example.com"
+func greet(out io.Writer, s *Settings, url string, known []ingest.KnownSite) error {
+	known = slices.DeleteFunc(known, func(k ingest.KnownSite) bool { return k.Unused != "" })
+	view := struct{ URL, Counts, Site, Data string }{URL: url, Counts: countedSites(s, known), Site: "example.com", Data: s.Data}
+	if len(known) > 0 {
+		view.Site = known[0].Domain
 	}
 	if err := greeting.Execute(out, view); err != nil {
 		return fmt.Errorf("greeting: %w", err)
 	}
 	return nil
+}
+
+// countedSites says whose views count, the first of many sites by name.
+func countedSites(s *Settings, known []ingest.KnownSite) string {
+	const most = 5
+	var names []string
+	for _, k := range known[:min(len(known), most)] {
+		names = append(names, k.Domain)
+	}
+	if len(known) > most {
+		names = append(names, fmt.Sprintf("%d more", len(known)-most))
+	}
+	switch {
+	case slices.Contains(s.Site, anySite):
+		names = append(names, "any site (loopback only)")
+	case len(names) == 0:
+		return "no site yet: pagetally sites add DOMAIN"
+	}
+	return strings.Join(names, ", ")
 }

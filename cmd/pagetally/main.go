@@ -20,6 +20,7 @@ type cli struct {
 
 	Serve      serveCommand      `cmd:"" default:"1" help:"Receive, store and answer; the default."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring the tables up to this version."`
+	Edit       sitesCommand      `cmd:"" name:"sites" help:"Add, change, list and remove sites."`
 	Keys       keysCommand       `cmd:"" help:"Make, list and revoke API keys."`
 	Query      queryCommand      `cmd:"" help:"Read counts."`
 	Explain    explainCommand    `cmd:"" help:"Say what would happen to a hit, and why; store nothing."`

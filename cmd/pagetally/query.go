@@ -106,19 +106,19 @@ type table interface{ WriteTable(io.Writer) error }
 func answer[A table](ctx context.Context, s *Settings, out io.Writer, asJSON bool, q query.Question, values url.Values,
 	ask func(*query.Store, context.Context, query.Request) (A, error),
 ) error {
-	sites, err := s.sites()
-	if err != nil {
-		return err
-	}
-	request, err := query.Parse(q, values, readSites{sites}, time.Now())
-	if err != nil {
-		return fmt.Errorf("bad parameter: %w", err)
-	}
 	db, err := connect(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	sites, err := s.knownSites(ctx, db.Conn)
+	if err != nil {
+		return err
+	}
+	request, err := query.Parse(q, values, readSites{sites.Sites}, time.Now())
+	if err != nil {
+		return fmt.Errorf("bad parameter: %w", err)
+	}
 	store, err := query.NewStore(query.StoreConfig{Conn: db.Conn, InFlight: journalFolder(s.path(journalDir))})
 	if err != nil {
 		return err

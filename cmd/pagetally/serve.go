@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,7 +67,7 @@ func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) erro
 
 // segmentBytes bounds a segment, which is the least that one INSERT holds: delivery needs some ten times as much memory for each
 // of those in flight.
-const segmentBytes = 8 << 20
+const segmentBytes = 6 << 20
 
 // keepFree is what the journal leaves on its disk, on which by default the embedded engine lies too: it can take nothing over
 // without room for a part and for its merges.
@@ -77,6 +78,7 @@ type parts struct {
 	db       *database
 	journal  *journal.Journal
 	salts    *ingest.Salts
+	sites    *ingest.LiveSites
 	keys     *ingest.Keys
 	delivery *aggregate.Delivery
 	ingest   *ingest.Server
@@ -86,8 +88,8 @@ type parts struct {
 
 func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpServer, log *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
 	p := &parts{db: db, journal: waiting, server: server, log: log}
-	sites, err := s.sites()
-	if err != nil {
+	var err error
+	if p.sites, err = s.liveSites(db, log); err != nil {
 		return nil, err
 	}
 	proxies, err := s.proxies()
@@ -108,7 +110,7 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 		return nil, err
 	}
 	receiving, err := ingest.New(ingest.Config{
-		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: sites, Delivery: p.delivery,
+		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: p.sites.Sites, Delivery: p.delivery,
 		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), TokenSecret: tokenSecret, Log: log, Metrics: metrics,
 	})
 	if err != nil {
@@ -119,7 +121,7 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 		return nil, err
 	}
 	reading, err := query.New(query.Config{
-		Store: store, Sites: readSites{sites}, Keys: readKeys{p.keys}, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
+		Store: store, Sites: readSites{p.sites.Sites}, Keys: readKeys{p.keys}, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -156,6 +158,8 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	}
 	l.start("tables", p.db.prepare)
 	defer l.stop("tables")
+	l.start("sites", p.afterTables(p.sites.Run))
+	defer l.stop("sites")
 	l.start("keys", p.afterTables(p.keys.Run))
 	defer l.stop("keys")
 	l.start("salts", p.afterTables(p.salts.Run))
@@ -165,8 +169,11 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	l.start("paths", p.afterTables(func(ctx context.Context) error { return p.ingest.SeedPaths(ctx, p.db) }))
 	defer l.stop("paths")
 	l.start("http", p.server.serve)
-	if err := greet(out, s, p.server.url()); err != nil {
+	if err := greet(out, s, p.server.url(), p.sites.Known()); err != nil {
 		p.log.Warn("cannot greet", "error", err)
+	}
+	if len(p.sites.Known()) == 0 && !slices.Contains(s.Site, anySite) {
+		p.log.Warn("no site is known yet, events are refused: name them with --site, --sites or `pagetally sites add`")
 	}
 	p.log.Info("listening", "address", p.server.ln.Addr().String(), "version", version)
 

@@ -23,7 +23,8 @@ type Settings struct {
 	Listen     string   `help:"Address for HTTP, HOST:PORT. Port 0 takes a free one." default:"127.0.0.1:8080"`
 	Data       string   `help:"Folder for the journal, the salts and the embedded engine. One process a folder." default:"./pagetally-data" placeholder:"DIR"`
 	ClickHouse string   `name:"clickhouse" help:"'embedded', or the URL of a server: clickhouse://USER:PASSWORD@HOST:9000/DATABASE (https:// and http:// for its HTTP port)." default:"embedded" placeholder:"URL"`
-	Site       []string `help:"Domains that may be counted, separated by commas. '*' takes any and is the default on loopback; elsewhere the list is required." placeholder:"DOMAIN"`
+	Site       []string `help:"Domains that may be counted, separated by commas, beside those of --sites and 'sites add'. '*' takes any, on loopback only, and is the default there unless --sites is given." placeholder:"DOMAIN"`
+	Sites      siteList `help:"Sites with settings of their own, as a list in YAML." placeholder:"YAML"`
 	Zone       string   `help:"Time zone in which the sites' days begin (IANA name)." default:"UTC"`
 
 	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's. With a proxy named, callers on this machine need a key as well." placeholder:"NETWORK"`
@@ -60,6 +61,9 @@ func (s *Settings) Validate() error {
 	if err := s.validateSites(isLoopback(host)); err != nil {
 		return fmt.Errorf("--site: %w", err)
 	}
+	if _, err := s.sites(); err != nil {
+		return fmt.Errorf("--sites: %w", err)
+	}
 	if _, err := s.proxies(); err != nil {
 		return fmt.Errorf("--trusted-proxy: %w", err)
 	}
@@ -76,11 +80,8 @@ func (s *Settings) Validate() error {
 }
 
 func (s *Settings) validateSites(loopback bool) error {
-	if len(s.Site) == 0 && loopback {
+	if len(s.Site) == 0 && len(s.Sites) == 0 && loopback {
 		s.Site = []string{anySite}
-	}
-	if len(s.Site) == 0 {
-		return fmt.Errorf("name the domains to count when listening on %s, which others can reach", s.Listen)
 	}
 	for _, site := range s.Site {
 		switch {
@@ -92,7 +93,9 @@ func (s *Settings) validateSites(loopback bool) error {
 			return fmt.Errorf("%q is no domain: write example.com", site)
 		}
 	}
-	_, err := s.sites()
+	named := *s
+	named.Sites = nil
+	_, err := named.sites()
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,8 @@ func TestSettingsPrecedence(t *testing.T) {
 }
 
 func TestConfigReadsWhatItPrints(t *testing.T) {
-	first, stderr, code := printConfig(t, "--site=a.example,b.example", "--journal-max=70MiB", "--engine-memory=1.5GiB")
+	first, stderr, code := printConfig(t, "--site=a.example,b.example", "--journal-max=70MiB", "--engine-memory=1.5GiB",
+		"--sites=[{domain: c.example, ignore-countries: [NO], address-limit: 0.5, keep-query: ['p[]', 'x,y'], week-start: sunday}]")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -83,9 +85,12 @@ func TestSettingsRefused(t *testing.T) {
 	}{
 		{"unknown flag", []string{"--jurnal-max=1GiB"}, "--jurnal-max"},
 		{"no port", []string{"--listen=127.0.0.1"}, "--listen"},
-		{"open to all without sites", []string{"--listen=0.0.0.0:8080"}, "--site"},
 		{"any site, open to all", []string{"--listen=:8080", "--site=*"}, "--site"},
 		{"any site and one", []string{"--site=*,a.example"}, "--site"},
+		{"site without a domain", []string{"--sites=[{zone: UTC}]"}, "--sites: site \"\": domain"},
+		{"site in no zone", []string{"--sites=[{domain: a.example, zone: Mars/Olympus}]"}, "--sites: site \"a.example\": zone"},
+		{"site twice", []string{"--sites=[{domain: a.example}, {domain: A.example}]"}, "--sites: site \"A.example\": domain"},
+		{"unknown setting of a site", []string{"--sites=[{domain: a.example, hosst: [b.example]}]"}, "hosst"},
 		{"site as a URL", []string{"--site=https://a.example"}, "--site"},
 		{"no zone", []string{"--zone=Mars/Olympus"}, "--zone"},
 		{"machine's zone", []string{"--zone=Local"}, "--zone"},
@@ -215,4 +220,37 @@ func code(s string) string {
 		return ""
 	}
 	return "`" + s + "`"
+}
+
+// TestSitesOfTheFile reads settings of sites that YAML would like to take for something else.
+func TestSitesOfTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pagetally.yaml")
+	text := "listen: 0.0.0.0:8080\nzone: Europe/Berlin\nsites:\n- domain: a.example\n  ignore-countries: [NO, ON]\n  public: true\n- {domain: b.example, zone: Asia/Tokyo}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var c cli
+	parser, err := newParser(&c, io.Discard, io.Discard, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"config", "--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	want := siteList{{Domain: "a.example", IgnoreCountries: []string{"NO", "ON"}, Public: true}, {Domain: "b.example", Zone: "Asia/Tokyo"}}
+	if diff := cmp.Diff(want, c.Settings.Sites); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	sites, err := c.sites()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := readSites{sites}.ReadSite("a.example")
+	b, _ := readSites{sites}.ReadSite("B.example")
+	if a.Zone.String() != "Europe/Berlin" || !a.Public || b.Zone.String() != "Asia/Tokyo" || b.Public {
+		t.Errorf("reading sees %+v and %+v", a, b)
+	}
+	if _, ok := sites.Lookup("c.example"); ok {
+		t.Error("with sites named, any other counts")
+	}
 }
