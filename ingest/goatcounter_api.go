@@ -20,6 +20,7 @@ const (
 // goatcounterBody is the body of POST /api/v0/count.
 type goatcounterBody struct {
 	NoSessions bool         `json:"no_sessions"` // count without visitors
+	Filter     *[]string    `json:"filter"`      // "ip": not to count the site's ignored addresses, which it is when absent
 	Site       string       `json:"site"`        // of our own: which site, for keys of several
 	Hits       rawGoatItems `json:"hits"`
 }
@@ -50,6 +51,7 @@ type goatcounterCall struct {
 	rights     rights
 	site       *Site
 	noSessions bool
+	everyone   bool // also from ignored addresses
 
 	errors   map[string]string // by index
 	filtered []string          // indexes
@@ -97,6 +99,7 @@ func (g *goatcounterCall) answer(c *fiber.Ctx) (err error) {
 		return err
 	}
 	g.noSessions = body.NoSessions
+	g.everyone = body.Filter != nil && !slices.Contains(*body.Filter, "ip")
 	for i, item := range body.Hits {
 		if err := g.hit(i, item); err != nil {
 			return err
@@ -152,7 +155,7 @@ func (g *goatcounterCall) findSite(names ...string) error {
 // hit judges one hit. An error is the server's.
 func (g *goatcounterCall) hit(index int, item []byte) error {
 	h := g.work.start(&g.by)
-	h.keyed, h.judged, h.prefetch, h.origin, h.site = true, false, false, "", g.site
+	h.keyed, h.judged, h.prefetch, h.origin, h.site, h.everyAddress = true, false, false, "", g.site, g.everyone
 	reason, bad, err := g.judge(h, item)
 	if err != nil {
 		return err

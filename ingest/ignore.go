@@ -22,7 +22,7 @@ type ignored struct {
 }
 
 func checkIgnoredAddress(_ *Server, h *hit) Reason {
-	if len(h.site.ignored.addresses) == 0 || !h.ip.IsValid() {
+	if len(h.site.ignored.addresses) == 0 || h.everyAddress || !h.ip.IsValid() {
 		return Accepted
 	}
 	ip := h.ip.Unmap()

@@ -28,6 +28,8 @@ type hit struct {
 
 	person string // when not empty, tells the visitor instead of address and agent
 	nobody bool   // counted without a visitor
+
+	everyAddress bool // also those that the site ignores
 }
 
 // step is a part of the way: it reads and fills h and says why the event is not counted, if so. Its name is what explaining a

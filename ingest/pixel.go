@@ -83,11 +83,12 @@ func (s *Server) pixelHit(h *hit, args *fasthttp.Args, referer string) Reason {
 }
 
 func pixelTexts(h *hit, args *fasthttp.Args) Reason {
-	if name := argText(args, "name"); name != "" {
-		if longerThan(name, maxName) || name == schema.Engagement {
+	if args.Has("name") {
+		name := cleanText(argText(args, "name"), 4*maxName+1)
+		if name == "" || longerThan(name, maxName) || name == schema.Engagement {
 			return BadField
 		}
-		h.event.Name = cleanText(name, 4*maxName)
+		h.event.Name = name
 	}
 	h.event.Title = cleanText(argText(args, "title"), MaxTextBytes)
 	h.referrer = argText(args, "referrer")

@@ -99,6 +99,7 @@ func TestPixelRefusals(t *testing.T) {
 		{"shown by a stranger", "", []string{"Referer: https://other.example/"}, 400, UnknownSite},
 		{"URL of another", "site=example.com&url=https://other.example/", nil, 400, ForeignHost},
 		{"reserved name", "site=example.com&path=/&name=engagement", nil, 400, BadField},
+		{"blank name", "site=example.com&path=/&name=%00+", nil, 400, BadField},
 		{"long name", "site=example.com&path=/&name=" + strings.Repeat("x", 121), nil, 400, BadField},
 		{"bot", "site=example.com&path=/", []string{"User-Agent: curl/8.0"}, 200, Bot},
 		{"no agent", "site=example.com&path=/", []string{"User-Agent: "}, 200, NoAgent},

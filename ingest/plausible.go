@@ -3,6 +3,7 @@ package ingest
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -24,10 +25,19 @@ func (s *Server) registerPlausible(app *fiber.App) {
 	app.Post("/api/event", s.plausibleEvent)
 	app.All("/api/event", methodNotAllowed("POST, OPTIONS"))
 	healthy := func(c *fiber.Ctx) error { return c.JSON(fiber.Map{"status": "ok"}) }
-	for _, path := range []string{"/api/health", "/api/system", "/api/system/health/live", "/api/system/health/ready"} {
+	for _, path := range []string{"/api/health", "/api/system", "/api/system/health/live"} {
 		app.Get(path, healthy)
 	}
+	app.Get("/api/system/health/ready", s.plausibleReady)
 	app.Get("/api/error", func(*fiber.Ctx) error { return nil })
+}
+
+// plausibleReady answers whether events can be taken: without a salt none has a visitor.
+func (s *Server) plausibleReady(c *fiber.Ctx) error {
+	if _, err := s.salts.For(dayOf(s.now().UnixMilli(), time.UTC)); err != nil {
+		return err
+	}
+	return c.JSON(fiber.Map{"status": "ok"})
 }
 
 // plausibleRequest is one request on its way. It is part of work, so that none of it is allocated anew.

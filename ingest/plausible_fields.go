@@ -11,7 +11,7 @@ import (
 // plausibleFields are the keys of the body that mean something; the rest are ignored.
 type plausibleFields struct {
 	name, url, domain, referrer, props, hash, interactive *fastjson.Value
-	scroll, engaged                                       *fastjson.Value
+	scroll, engaged, width                                *fastjson.Value
 	id, title, ts                                         *fastjson.Value // of our own tracker
 }
 
@@ -65,6 +65,8 @@ func (f *plausibleFields) parse(p *fastjson.Parser, body []byte) *fieldError {
 			f.scroll = v
 		case "e":
 			f.engaged = v
+		case "w":
+			f.width = v
 		case "id":
 			f.id = v
 		case "title":
@@ -236,6 +238,9 @@ func (h *hit) plausibleRest(f *plausibleFields) *fieldError {
 	}
 	h.event.EventID = id
 	h.hash = isTrue(f.hash)
+	if f.width != nil {
+		h.screen, _ = scalarText(f.width) // of the window, from trackers of old
+	}
 	if f.interactive != nil && f.interactive.Type() == fastjson.TypeFalse {
 		h.event.Flags |= schema.FlagNonInteractive
 	}

@@ -66,6 +66,7 @@ func TestPlausibleEvent(t *testing.T) {
 		{"IDN and port", `{"n":"pageview","u":"https://XN--BCHER-KVA.example:443/a","d":"BÜCHER.example"}`, func(e *schema.Event) {
 			e.Site, e.Hostname, e.Path = "bücher.example", "xn--bcher-kva.example", "/a"
 		}},
+		{"width of the window", `{"n":"pageview","u":"https://example.com/","d":"example.com","w":390}`, func(e *schema.Event) { e.Screen = "Mobile" }},
 		{"byte order mark", "\ufeff" + `{"n":"pageview","u":"https://example.com/","d":"example.com"}`, nil},
 	}
 	for _, tt := range tests {

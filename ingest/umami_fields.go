@@ -161,6 +161,8 @@ func (h *hit) umamiTexts(f *umamiFields) (bad *fieldError) {
 	switch {
 	case bad != nil:
 		return bad
+	case name == "" && f.name != nil && len(f.name.GetStringBytes()) > 0: // not a view because its name cannot be read
+		return &fieldError{"name", "is blank", BadField}
 	case name == schema.PageView || name == schema.Engagement:
 		return &fieldError{"name", "is reserved", BadField}
 	case name != "":

@@ -108,6 +108,7 @@ func TestUmamiRefusals(t *testing.T) {
 		{"no host", umamiMessage(`"url":"https:///a"`), nil, 400, BadField, "url"},
 		{"number as title", umamiMessage(good + `,"title":7`), nil, 400, BadField, "title"},
 		{"long name", umamiMessage(good + `,"name":"` + strings.Repeat("x", 51) + `"`), nil, 400, BadField, "name"},
+		{"blank name", umamiMessage(good + `,"name":" \u0000"`), nil, 400, BadField, "name"},
 		{"reserved name", umamiMessage(good + `,"name":"pageview"`), nil, 400, BadField, "name"},
 		{"long tag", umamiMessage(good + `,"tag":"` + strings.Repeat("x", 51) + `"`), nil, 400, BadField, "tag"},
 		{"long screen", umamiMessage(good + `,"screen":"100000x100000"`), nil, 400, BadField, "screen"},
