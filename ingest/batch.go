@@ -100,8 +100,10 @@ func (b *batch) item(h *hit, index int, item []byte) (*itemError, error) {
 // fieldOf names the field that a reason is about.
 func fieldOf(r Reason) string {
 	switch r {
-	case ForeignHost, Scheme:
+	case ForeignHost, Scheme, IgnoredHost, IgnoredPath:
 		return "url"
+	case IgnoredAddress, IgnoredCountry:
+		return "ip"
 	case UnknownSite, KeySite, ForeignOrigin:
 		return "site"
 	case NoAgent, Bot:

@@ -11,7 +11,8 @@
 // Request buffers belong to fasthttp and are used again after the handler returns. Events point into them until they are
 // encoded into the payload of their frame, which is the only thing that leaves the handler; caches clone what they keep.
 //
-// New starts nothing. Two parts own a goroutine, each in its Run method: Salts (days ahead, publishing) and Keys (refreshing).
+// New starts nothing. Three parts own a goroutine, each in its Run method: Salts (days ahead, publishing), Keys and LiveSites
+// (refreshing).
 //
 // Start reading at server.go, then pipeline.go; plausible.go and native.go are the dialects.
 package ingest

@@ -113,7 +113,7 @@ func TestJobsAreNoVisitors(t *testing.T) {
 	r := newRig(t, withSites(t, SiteSettings{Domain: "example.com", RespectDNT: true, IgnoreAddresses: []string{"127.0.0.0/8", "192.0.2.7"}}))
 	got := r.post(http.StatusAccepted, `[{"site":"example.com","path":"/a"},{"site":"example.com","path":"/b","ip":"192.0.2.7"}]`,
 		bearer(ingestSecret), "DNT: 1")
-	if got.Accepted != 1 || len(got.Errors) != 1 || got.Errors[0].Reason != IgnoredAddress || got.Errors[0].Index != 1 {
+	if got.Accepted != 1 || len(got.Errors) != 1 || got.Errors[0].Reason != IgnoredAddress || got.Errors[0].Field != "ip" || got.Errors[0].Index != 1 {
 		t.Errorf("got %+v, want the first counted and the second %s", got, IgnoredAddress)
 	}
 }

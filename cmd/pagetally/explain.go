@@ -97,9 +97,9 @@ func readBody(name string, stdin io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxExplainedBody))
 }
 
-// offline explains by the settings alone, with the last known keys of the data folder and limits of which nothing is used.
+// offline explains by the settings, with the last known sites and keys of the data folder and limits of which nothing is used.
 func (explainCommand) offline(_ context.Context, s *Settings, q ingest.ExplainRequest) (x ingest.Explanation, err error) {
-	sites, err := s.sites()
+	sites, err := s.liveSites(nil, nil)
 	if err != nil {
 		return x, err
 	}
@@ -112,7 +112,7 @@ func (explainCommand) offline(_ context.Context, s *Settings, q ingest.ExplainRe
 		return x, err
 	}
 	server, err := ingest.New(ingest.Config{
-		Journal: noJournal{}, Keys: keys, Salts: anySalt{}, Sites: sites, Node: "explain", Proxies: proxies, TrustLoopback: s.trustsLoopback(),
+		Journal: noJournal{}, Keys: keys, Salts: anySalt{}, Sites: sites.Sites, Node: "explain", Proxies: proxies, TrustLoopback: s.trustsLoopback(),
 	})
 	if err != nil {
 		return x, err

@@ -38,6 +38,9 @@ func testSites(t *testing.T, p *process) {
 		t.Errorf("set changed what was not given: %s", said)
 	}
 	p.awaitReason(t, "https://shop.example/admin/users", "ignored_host")
+	if stdout, stderr, _ := pagetally(t, "explain", "https://shop.example/", "--data="+p.data); !strings.Contains(stdout, "ignored_host") {
+		t.Errorf("explain does not know the site's settings: %s%s", stdout, stderr)
+	}
 
 	// The server of the tests takes any site, so that a listed one is told by its settings.
 	var list []ingest.KnownSite
