@@ -124,6 +124,12 @@ func eventsColumns() []string {
 	})
 }
 
+// In is the same destination under another table's name: a copy of it.
+func (d Destination) In(table string) Destination {
+	d.table = table
+	return d
+}
+
 // Insert sends r as one block into the inbox. Settings and query id travel in ctx.
 func (r *Rows) Insert(ctx context.Context, conn driver.Conn, to Destination) error {
 	batch, err := to.Prepare(ctx, conn)

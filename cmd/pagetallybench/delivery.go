@@ -39,11 +39,12 @@ func (b *bench) delivery(ctx context.Context, r *result) error {
 	}
 	engine := childOf(server.pid())
 	row.CPU = microsEach(cpuTime(server.pid())+cpuTime(engine), journaled) // since their start: what else they did is little
-	raw, err := insertRaw(ctx, server, segments, journaled)
+	bare, inbox, err := insertRaw(ctx, server, segments, journaled)
 	if err != nil {
 		return fmt.Errorf("raw insert: %w", err)
 	}
-	row.RawPerSecond, row.RawCPU = float64(journaled)/raw.took.Seconds(), microsEach(raw.cpu, journaled)
+	row.BarePerSecond, row.BareCPU = float64(journaled)/bare.took.Seconds(), microsEach(bare.cpu, journaled)
+	row.RawPerSecond, row.RawCPU = float64(journaled)/inbox.took.Seconds(), microsEach(inbox.cpu, journaled)
 	r.Delivery = row
 	return server.stop()
 }

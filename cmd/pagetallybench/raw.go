@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,39 +30,61 @@ type rawCost struct {
 	cpu  time.Duration // of this process and the engine
 }
 
-// insertRaw inserts the segments' rows into a copy of the events table with no view on it.
-func insertRaw(ctx context.Context, server *counter, segments []string, rows int64) (cost rawCost, err error) {
+// rawTarget is where a raw insert goes.
+type rawTarget struct {
+	table string
+	to    schema.Destination
+}
+
+var (
+	rawBare  = rawTarget{"bare", schema.ToEvents} // a copy of the events table with no view on it
+	rawInbox = rawTarget{schema.Inbox, schema.ToInbox}
+)
+
+// insertRaw inserts the segments' rows, as plainly as it can be done, first into a copy of the events table alone, then into the inbox,
+// which fills every table as delivery does.
+func insertRaw(ctx context.Context, server *counter, segments []string, rows int64) (bare, inbox rawCost, err error) {
 	if err := server.Exec(ctx, "CREATE TABLE bare AS events"); err != nil {
-		return cost, err
+		return bare, inbox, err
 	}
+	if bare, err = timeRaw(ctx, server, rawBare, segments); err != nil {
+		return bare, inbox, err
+	}
+	var stored uint64
+	if err := server.QueryRow(ctx, "SELECT count() FROM bare").Scan(&stored); err != nil {
+		return bare, inbox, err
+	}
+	if stored != uint64(rows) {
+		return bare, inbox, fmt.Errorf("%d rows stored of %d", stored, rows)
+	}
+	if err := server.Exec(ctx, "DROP TABLE bare"); err != nil {
+		return bare, inbox, err
+	}
+	inbox, err = timeRaw(ctx, server, rawInbox, segments)
+	return bare, inbox, err
+}
+
+func timeRaw(ctx context.Context, server *counter, target rawTarget, segments []string) (cost rawCost, err error) {
 	if err := server.await(ctx, 2*time.Minute, server.mergesDone); err != nil {
 		return cost, err
 	}
 	engine := childOf(server.pid())
 	begun, before := time.Now(), cpuTime(os.Getpid())+cpuTime(engine)
-	if err := insertBlocks(ctx, server, segments); err != nil {
+	if err := insertBlocks(ctx, server, target, segments); err != nil {
 		return cost, err
 	}
-	cost = rawCost{took: time.Since(begun), cpu: cpuTime(os.Getpid()) + cpuTime(engine) - before}
-	var stored uint64
-	if err := server.QueryRow(ctx, "SELECT count() FROM bare").Scan(&stored); err != nil {
-		return cost, err
-	}
-	if stored != uint64(rows) {
-		return cost, fmt.Errorf("%d rows stored of %d", stored, rows)
-	}
-	return cost, server.Exec(ctx, "DROP TABLE bare")
+	return rawCost{took: time.Since(begun), cpu: cpuTime(os.Getpid()) + cpuTime(engine) - before}, nil
 }
 
 // insertBlocks inserts the segments with as many INSERTs in flight as delivery has.
-func insertBlocks(ctx context.Context, server *counter, segments []string) error {
+func insertBlocks(ctx context.Context, server *counter, target rawTarget, segments []string) error {
 	blocks := make(chan []string)
 	errs := make([]error, rawParallel)
 	var running sync.WaitGroup
 	for i := range rawParallel {
 		running.Go(func() {
 			for block := range blocks {
-				errs[i] = errors.Join(errs[i], insertBlock(ctx, server, block))
+				errs[i] = errors.Join(errs[i], insertBlock(ctx, server, target, block))
 			}
 		})
 	}
@@ -107,31 +127,28 @@ func cutBlocks(segments []string, blocks chan<- []string) error {
 	return nil
 }
 
-// insertBlock reads segments and inserts their rows as one block, as plainly as it can be done.
-func insertBlock(ctx context.Context, server *counter, segments []string) error {
-	columns := slices.DeleteFunc(schema.InboxColumns(), func(name string) bool {
-		return name == "id_hash" || name == "content_hash" || name == "owner"
-	})
-	token := segments[0]
+// insertBlock reads segments and inserts their rows as one block.
+func insertBlock(ctx context.Context, server *counter, target rawTarget, segments []string) error {
+	token := target.table + segments[0]
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(schema.InsertSettings(token)))
-	batch, err := server.PrepareBatch(ctx, "INSERT INTO bare ("+strings.Join(columns, ", ")+")")
+	batch, err := target.to.In(target.table).Prepare(ctx, server)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = batch.Close() }()
 	var rows schema.Rows
 	for _, path := range segments {
-		if err := appendSegment(batch, &rows, path); err != nil {
+		if err := appendSegment(batch, &rows, target.to, path); err != nil {
 			return err
 		}
 	}
-	if err := rows.AppendTo(batch, schema.ToEvents); err != nil {
+	if err := rows.AppendTo(batch, target.to); err != nil {
 		return err
 	}
 	return batch.Send()
 }
 
-func appendSegment(batch driver.Batch, rows *schema.Rows, path string) error {
+func appendSegment(batch driver.Batch, rows *schema.Rows, to schema.Destination, path string) error {
 	segment, err := journal.ReadSegmentFile(path)
 	if err != nil {
 		return err
@@ -146,7 +163,7 @@ func appendSegment(batch driver.Batch, rows *schema.Rows, path string) error {
 			if rows.Len() < rawChunk {
 				continue
 			}
-			if err := rows.AppendTo(batch, schema.ToEvents); err != nil {
+			if err := rows.AppendTo(batch, to); err != nil {
 				return err
 			}
 		}

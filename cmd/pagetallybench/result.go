@@ -70,18 +70,20 @@ type visibilityRow struct {
 	P99    float64 `json:"p99_seconds"`
 }
 
-// deliveryRow compares the delivery of a backlog with a raw insert.
+// deliveryRow compares the delivery of a backlog with raw inserts of the same rows: into the same tables, and into the events alone.
 type deliveryRow struct {
-	Events       int64   `json:"events"`
-	Batches      int64   `json:"batches"`
-	Seconds      float64 `json:"seconds"`
-	PerSecond    float64 `json:"rows_per_second"`
-	RawPerSecond float64 `json:"raw_rows_per_second"`
-	Lost         int64   `json:"lost"`
+	Events        int64   `json:"events"`
+	Batches       int64   `json:"batches"`
+	Seconds       float64 `json:"seconds"`
+	PerSecond     float64 `json:"rows_per_second"`
+	RawPerSecond  float64 `json:"raw_rows_per_second"`
+	BarePerSecond float64 `json:"bare_rows_per_second"` // without the counters, the breakdowns and the ids
+	Lost          int64   `json:"lost"`
 
 	// CPU time a row, in microseconds, of the engine and whoever inserts. The merges behind the rows are in it as far as they ran.
-	CPU    float64 `json:"cpu_us"`
-	RawCPU float64 `json:"raw_cpu_us"`
+	CPU     float64 `json:"cpu_us"`
+	RawCPU  float64 `json:"raw_cpu_us"`
+	BareCPU float64 `json:"bare_cpu_us"`
 }
 
 // fill completes the row when all turns are over.
@@ -147,7 +149,8 @@ func (r *result) writeAims(w io.Writer) error {
 		ratio := d.PerSecond / d.RawPerSecond
 		aim(t, fmt.Sprintf("delivery of %d events in %d batches", d.Events, d.Batches),
 			fmt.Sprintf("%.0f rows/s, %.2f of a raw insert's %.0f", d.PerSecond, ratio, d.RawPerSecond), fmt.Sprintf("at least %g", aimDelivery), ratio >= aimDelivery)
-		fmt.Fprintf(t, "CPU time a row\t%.1f µs, a raw insert's %.1f µs\t\t\n", d.CPU, d.RawCPU)
+		fmt.Fprintf(t, "the same rows into the events table alone\t%.0f rows/s\t\t\n", d.BarePerSecond)
+		fmt.Fprintf(t, "CPU time a row\t%.1f µs, a raw insert's %.1f µs, into the events alone %.1f µs\t\t\n", d.CPU, d.RawCPU, d.BareCPU)
 	}
 	return t.Flush()
 }

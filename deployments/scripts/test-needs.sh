@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests drive besides the engine, where this is possible: a real browser, a real Redis, strace.
+# Installs what the tests drive besides the engine, where this is possible: a real browser.
 # Tests that need one of them say so and skip when it is missing.
 set -euo pipefail
 missing=()
-command -v redis-server >/dev/null || missing+=(redis-server)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
-command -v strace >/dev/null || missing+=(strace)
 command -v npm >/dev/null || missing+=(npm)
 command -v gcc >/dev/null || missing+=(gcc libc6-dev) # for the race detector
 [ ${#missing[@]} -gt 0 ] || exit 0
