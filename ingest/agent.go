@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	_ "embed"
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -15,7 +14,7 @@ const (
 	unknownVersion = ""
 )
 
-// agent is what a User-Agent header says.
+// agent is what a User-Agent header and client hints say.
 type agent struct {
 	browser, browserVersion string
 	os, osVersion           string
@@ -23,29 +22,36 @@ type agent struct {
 	bot                     bool
 }
 
+// agentKey is what an agent is read from.
+type agentKey struct {
+	ua    string
+	hints hints
+}
+
 // agentCache reads user agents and remembers the last ones: few are many.
 type agentCache struct {
 	parser *useragent.Parser
-	seen   *lru.Cache[string, *agent]
+	seen   *lru.Cache[agentKey, *agent]
 }
 
 func newAgentCache() *agentCache {
-	seen, err := lru.New[string, *agent](cachedAgents)
+	seen, err := lru.New[agentKey, *agent](cachedAgents)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
 	return &agentCache{parser: useragent.NewParser(), seen: seen}
 }
 
-// get reads ua, which may point into a request.
-func (c *agentCache) get(ua string) *agent {
-	ua = cutText(ua, maxAgentBytes)
-	if a, ok := c.seen.Get(ua); ok {
+// get reads ua and hints, which may point into a request.
+func (c *agentCache) get(ua string, hints hints) *agent {
+	key := agentKey{cutText(ua, maxAgentBytes), hints}
+	if a, ok := c.seen.Get(key); ok {
 		return a
 	}
-	ua = strings.Clone(ua)
-	a := c.parse(ua)
-	c.seen.Add(ua, a)
+	key = agentKey{strings.Clone(key.ua), hints.clone()}
+	a := c.parse(key.ua)
+	key.hints.apply(a)
+	c.seen.Add(key, a)
 	return a
 }
 
@@ -56,7 +62,7 @@ func (c *agentCache) parse(ua string) *agent {
 		browserVersion: shortVersion(parsed.BrowserVersion()),
 		os:             parsed.OS().String(),
 		device:         parsed.Device().String(),
-		bot:            parsed.IsBot() || isBot(ua),
+		bot:            parsed.IsBot() || bots.has(ua),
 	}
 	switch parsed.OS() {
 	case agents.OSMacOS:
@@ -68,7 +74,23 @@ func (c *agentCache) parse(ua string) *agent {
 	case agents.OSWindows:
 		a.osVersion = windowsVersion(versionAfter(ua, "Windows NT "))
 	}
+	a.mark(ua)
 	return a
+}
+
+// mark puts into a what agents.txt says more of ua.
+func (a *agent) mark(ua string) {
+	if m, ok := markOf(browserMarks, ua); ok {
+		a.browser, a.browserVersion = m.name, versionAfter(ua, m.text)
+	}
+	if m, ok := markOf(osMarks, ua); ok {
+		a.os, a.osVersion = m.name, unknownVersion
+	}
+	if m, ok := markOf(deviceMarks, ua); ok {
+		a.device = m.name
+	} else if a.os == "Android" && a.device == "Mobile" && !strings.Contains(ua, "Mobile") && !strings.Contains(ua, "Opera M") {
+		a.device = "Tablet" // which is how Android's browsers tell them from phones
+	}
 }
 
 // versionAfter reads the version behind the first mark, as major.minor.
@@ -77,6 +99,7 @@ func versionAfter(ua, mark string) string {
 	if !ok {
 		return unknownVersion
 	}
+	rest = strings.TrimLeft(rest, " /")
 	end := strings.IndexFunc(rest, func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != '_' })
 	if end >= 0 {
 		rest = rest[:end]
@@ -115,32 +138,6 @@ func windowsVersion(nt string) string {
 	return nt
 }
 
-//go:embed bots.txt
-var botWords string
-
-// botMarks are the lines of bots.txt: in lower case, and each marks an agent that holds it as a bot.
-var botMarks = lines(botWords)
-
-func lines(text string) []string {
-	var list []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			list = append(list, line)
-		}
-	}
-	return list
-}
-
-func isBot(ua string) bool {
-	ua = strings.ToLower(ua)
-	for _, mark := range botMarks {
-		if strings.Contains(ua, mark) {
-			return true
-		}
-	}
-	return false
-}
-
 // enrichAgent reads the agent; of a browser it also decides whether it is one.
 func enrichAgent(s *Server, h *hit) Reason {
 	if h.agent == "" || h.agent == "-" {
@@ -149,7 +146,11 @@ func enrichAgent(s *Server, h *hit) Reason {
 		}
 		return Accepted
 	}
-	a := s.agents.get(h.agent)
+	var own hints
+	if h.agent == h.by.agent { // and not one that a server names for somebody else
+		own = h.by.hints
+	}
+	a := s.agents.get(h.agent, own)
 	if h.judged && a.bot {
 		return Bot
 	}

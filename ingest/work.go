@@ -52,6 +52,7 @@ type caller struct {
 	received time.Time
 	ip       netip.Addr
 	agent    string
+	hints    hints
 	origin   string
 	language string
 	prefetch bool
@@ -66,6 +67,7 @@ func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
 		received: s.now(),
 		ip:       s.proxies.Client(peerOf(c), text(header.Peek(s.proxies.Header()))),
 		agent:    text(header.UserAgent()),
+		hints:    readHints(header),
 		origin:   text(header.Peek(fiber.HeaderOrigin)),
 		language: text(header.Peek(fiber.HeaderAcceptLanguage)),
 		prefetch: isPrefetch(header.Peek("Sec-Purpose")) || isPrefetch(header.Peek("Purpose")) || isPrefetch(header.Peek("X-Moz")),
