@@ -8,8 +8,8 @@ import (
 type campaign struct {
 	source, medium, name, content, term string
 
-	google, microsoft bool // a click id of theirs was there
-	sourceRank        int  // of sourceNames: the first name present wins
+	clicks     clicks
+	sourceRank int // of sourceNames: the first name present wins
 }
 
 // sourceNames are the tags that name a source, the strongest first.
@@ -40,10 +40,7 @@ func (c *campaign) take(name, value string) {
 		setOnce(&c.content, value)
 	case equalFold(name, "utm_term"):
 		setOnce(&c.term, value)
-	case equalFold(name, "gclid"), equalFold(name, "gbraid"), equalFold(name, "wbraid"):
-		c.google = true
-	case equalFold(name, "msclkid"):
-		c.microsoft = true
+	case c.clicks.note(name):
 	default:
 		c.takeSource(name, value)
 	}
@@ -120,8 +117,6 @@ func enrichCampaign(_ *Server, h *hit) Reason {
 	e := &h.event
 	e.Source = c.source
 	e.UTMSource, e.UTMMedium, e.UTMCampaign, e.UTMContent, e.UTMTerm = c.source, c.medium, c.name, c.content, c.term
-	if e.UTMMedium == "" {
-		e.UTMMedium = clickMedium(&c, h.referrer)
-	}
+	h.clicks = c.clicks
 	return Accepted
 }

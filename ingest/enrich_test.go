@@ -144,7 +144,7 @@ func TestCampaign(t *testing.T) {
 		{"utm_source=&ref=r", campaign{source: "r"}},
 		{"utm_source=a&utm_source=b", campaign{source: "a"}},
 		{"utm_source=%E0%A4%A&utm_term=100%25&utm_content=%2525", campaign{source: "\uFFFD%A", term: "100%", content: "%25"}},
-		{"MSCLKID=1&gbraid=2", campaign{google: true, microsoft: true}},
+		{"MSCLKID=1&gbraid=2&gclid=", campaign{clicks: 1<<1 | 1<<3}},
 		{"utm_campaign=a%00b", campaign{name: "ab"}},
 		{"&&=&a", campaign{}},
 	}

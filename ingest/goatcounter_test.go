@@ -36,10 +36,10 @@ func TestGoatcounterCount(t *testing.T) {
 	}{
 		{"what its script sends", "p=%2Fa%20b%2F%3Futm_source%3Dnews&r=https%3A%2F%2Fref.example%2F&t=A%20title&e=false&s=1920%2C1080%2C1&b=0&q=%3Futm_source%3Dnews&rnd=abc12", []string{examplePage}, func(e *schema.Event) {
 			e.Path, e.Title, e.Screen = "/a b", "A title", "Desktop"
-			e.Referrer, e.Source, e.UTMSource, e.Channel = "https://ref.example/", "news", "news", "campaign"
+			e.Referrer, e.Source, e.UTMSource, e.Channel = "https://ref.example/", "news", "news", "Referral"
 		}},
 		{"campaign beside a canonical path", "p=/post&q=%3Fx%3D1%26utm_campaign%3Dmay", []string{examplePage}, func(e *schema.Event) {
-			e.Path, e.UTMCampaign, e.Channel = "/post", "may", "campaign"
+			e.Path, e.UTMCampaign, e.Channel = "/post", "may", "Unassigned"
 		}},
 		{"page by its Origin alone", "p=/a", []string{"Origin: https://blog.example.com"}, func(e *schema.Event) { e.Path, e.Hostname = "/a", "blog.example.com" }},
 		{"site by name", "p=/a&site=example.com", nil, func(e *schema.Event) { e.Path, e.Hostname = "/a", "" }},
@@ -48,7 +48,9 @@ func TestGoatcounterCount(t *testing.T) {
 		{"event", "p=/download&e=1", []string{"Referer: https://example.com/page/"}, func(e *schema.Event) { e.Name, e.Path = "download", "/page" }},
 		{"event, on", "p=click%20me&e=on", []string{examplePage}, func(e *schema.Event) { e.Name = "click me" }},
 		{"width alone", "p=/&s=390", []string{examplePage}, func(e *schema.Event) { e.Screen = "Mobile" }},
-		{"click ids of kilobytes", "p=%2Fpage%3Fttclid%3D" + strings.Repeat("x", 6000), []string{examplePage}, func(e *schema.Event) { e.Path = "/page" }},
+		{"click ids of kilobytes", "p=%2Fpage%3Fttclid%3D" + strings.Repeat("x", 6000), []string{examplePage}, func(e *schema.Event) {
+			e.Path, e.Channel = "/page", "Paid Social"
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +60,7 @@ func TestGoatcounterCount(t *testing.T) {
 				t.Errorf("not counted: %s", why)
 			}
 			want := schema.Event{
-				Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "direct",
+				Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "Direct",
 				Browser: "Chrome", BrowserVersion: "126.0", OS: "Windows", OSVersion: "10", Device: "Desktop", Language: "en-US",
 			}
 			if tt.want != nil {
@@ -186,7 +188,7 @@ func TestGoatcounterHits(t *testing.T) {
 	}{
 		{"all there is", `{"path":"/a/","title":"T","ref":"https://ref.example/","size":[390,844,3],"query":"?utm_medium=mail","bot":0,` + who + `,"location":"US-TX","language":"pt-br","created_at":"` + hour.Format(time.RFC3339) + `"}`, func(e *schema.Event) {
 			e.Path, e.Title, e.Screen, e.Country, e.Language, e.TS = "/a", "T", "Mobile", "US", "pt-BR", hour.UnixMilli()
-			e.Referrer, e.Source, e.UTMMedium, e.Channel = "https://ref.example/", "ref.example", "mail", "campaign"
+			e.Referrer, e.Source, e.UTMMedium, e.Channel = "https://ref.example/", "ref.example", "mail", "Email"
 			e.Browser, e.BrowserVersion, e.OS, e.OSVersion, e.Device = "Chrome", "126.0", "Windows", "10", "Desktop"
 		}},
 		{"session alone", `{"path":"/a","session":"s1"}`, func(e *schema.Event) { e.Path = "/a" }},
@@ -203,7 +205,7 @@ func TestGoatcounterHits(t *testing.T) {
 				t.Errorf("%s, %v", got.body, got.header)
 			}
 			event := r.only()
-			want := schema.Event{Site: "example.com", Name: "pageview", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "direct", TS: event.ReceivedAt}
+			want := schema.Event{Site: "example.com", Name: "pageview", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "Direct", TS: event.ReceivedAt}
 			if tt.want != nil {
 				tt.want(&want)
 			}

@@ -29,7 +29,7 @@ func TestNativeKeyed(t *testing.T) {
 	e := r.only()
 	want := schema.Event{
 		Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/a", PathKey: "/a", Title: "T", Referrer: "https://ref.example/",
-		Source: "mail", UTMSource: "mail", Channel: "campaign", Browser: "Chrome", BrowserVersion: "126.0", OS: "Windows", OSVersion: "10", Device: "Desktop",
+		Source: "mail", UTMSource: "mail", Channel: "Email", Browser: "Chrome", BrowserVersion: "126.0", OS: "Windows", OSVersion: "10", Device: "Desktop",
 		Screen: "Mobile", Language: "pt-BR", EventID: "j-1", Namespace: "k1", TS: ts.UnixMilli(), ReceivedAt: e.ReceivedAt, Visitor: e.Visitor, N: -3,
 		Scroll: schema.NoScroll, Props: []schema.Prop{{Key: "plan", Value: "pro"}},
 	}

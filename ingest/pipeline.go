@@ -26,6 +26,11 @@ type hit struct {
 	byHost   bool // the site was found by the page's host
 	by       *caller
 
+	from    string // the referrer's host or app, once it is read; empty for the page's own host
+	fromApp bool
+	clicks  clicks
+	arrival arrival
+
 	person string // when not empty, tells the visitor instead of address and agent
 	nobody bool   // counted without a visitor
 
@@ -48,8 +53,9 @@ var steps = []step{
 	{"ignored address", checkIgnoredAddress},
 	{"ignored host", checkIgnoredHost},
 	{"retention", checkRetention},
-	{"agent", enrichAgent}, // also judges bots
-	{"rate", checkRate},    // behind what refuses bots: they take nothing from a site's rate
+	{"referrer", checkReferrer}, // also judges spam
+	{"agent", enrichAgent},      // also judges bots
+	{"rate", checkRate},         // behind what refuses bots: they take nothing from a site's rate
 	{"page", enrichPage},
 	{"ignored path", checkIgnoredPath},
 	{"campaign", enrichCampaign},

@@ -22,7 +22,7 @@ func TestPlausibleEvent(t *testing.T) {
 		want       func(*schema.Event) // what differs from a bare page view of example.com/
 	}{
 		{"short keys", `{"n":"pageview","u":"https://example.com/a","d":"example.com","r":"https://www.Ref.example/x?y#z","v":24}`, func(e *schema.Event) {
-			e.Path, e.Referrer, e.Source, e.Channel = "/a", "https://www.Ref.example/x", "ref.example", "referral"
+			e.Path, e.Referrer, e.Source, e.Channel = "/a", "https://www.Ref.example/x", "ref.example", "Referral"
 		}},
 		{"long keys", `{"name":"Sign up","url":"https://www.example.com/a/","domain":" example.com ","referrer":null}`, func(e *schema.Event) {
 			e.Name, e.Path = "Sign up", "/a"
@@ -52,16 +52,16 @@ func TestPlausibleEvent(t *testing.T) {
 		}},
 		{"the last of a repeated key", `{"n":"pageview","u":"https://example.com/a","u":"https://example.com/b","d":"example.com"}`, func(e *schema.Event) { e.Path = "/b" }},
 		{"user information", `{"n":"pageview","u":"https://me:secret@example.com/","d":"example.com","r":"https://you:secret@ref.example/"}`, func(e *schema.Event) {
-			e.Referrer, e.Source, e.Channel = "https://ref.example/", "ref.example", "referral"
+			e.Referrer, e.Source, e.Channel = "https://ref.example/", "ref.example", "Referral"
 		}},
 		{"app", `{"n":"pageview","u":"https://example.com/","d":"example.com","r":"android-app://com.example.reader/"}`, func(e *schema.Event) {
-			e.Referrer, e.Source, e.Channel = "android-app://com.example.reader/", "com.example.reader", "referral"
+			e.Referrer, e.Source, e.Channel = "android-app://com.example.reader/", "com.example.reader", "Referral"
 		}},
 		{"campaign", `{"n":"pageview","u":"https://example.com/lp?UTM_SOURCE=Foo+Bar&utm_medium=a%2Bb&utm_campaign=P%C5%99&utm_term=t&utm_content=c&ref=no","d":"example.com"}`, func(e *schema.Event) {
-			e.Path, e.Source, e.UTMSource, e.UTMMedium, e.UTMCampaign, e.UTMTerm, e.UTMContent, e.Channel = "/lp", "Foo Bar", "Foo Bar", "a+b", "Př", "t", "c", "campaign"
+			e.Path, e.Source, e.UTMSource, e.UTMMedium, e.UTMCampaign, e.UTMTerm, e.UTMContent, e.Channel = "/lp", "Foo Bar", "Foo Bar", "a+b", "Př", "t", "c", "Unassigned"
 		}},
 		{"click id", `{"n":"pageview","u":"https://example.com/?gclid=1","d":"example.com","r":"https://www.google.com/"}`, func(e *schema.Event) {
-			e.Referrer, e.Source, e.UTMMedium, e.Channel = "https://www.google.com/", "google.com", "(gclid)", "campaign"
+			e.Referrer, e.Source, e.UTMMedium, e.Channel = "https://www.google.com/", "Google", "(gclid)", "Paid Search"
 		}},
 		{"IDN and port", `{"n":"pageview","u":"https://XN--BCHER-KVA.example:443/a","d":"BÜCHER.example"}`, func(e *schema.Event) {
 			e.Site, e.Hostname, e.Path = "bücher.example", "xn--bcher-kva.example", "/a"
@@ -77,7 +77,7 @@ func TestPlausibleEvent(t *testing.T) {
 				t.Errorf("got %q with %v, want ok and no drop", got.body, got.header)
 			}
 			want := schema.Event{
-				Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "direct",
+				Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "Direct",
 				Browser: "Chrome", BrowserVersion: "126.0", OS: "Windows", OSVersion: "10", Device: "Desktop", Language: "en-US",
 			}
 			if tt.want != nil {

@@ -13,10 +13,11 @@ const (
 	Accepted Reason = ""
 
 	// Filtered.
-	NoAgent  Reason = "no_agent" // empty or "-" User-Agent, rule R5
-	Bot      Reason = "bot"
-	Prefetch Reason = "prefetch" // fetched ahead by the browser, perhaps never looked at
-	NoView   Reason = "no_view"  // a message of a kind that counts nothing
+	NoAgent      Reason = "no_agent" // empty or "-" User-Agent, rule R5
+	Bot          Reason = "bot"
+	SpamReferrer Reason = "spam_referrer" // the referrer is on a list of false ones
+	Prefetch     Reason = "prefetch"      // fetched ahead by the browser, perhaps never looked at
+	NoView       Reason = "no_view"       // a message of a kind that counts nothing
 
 	// Filtered by the site's own settings.
 	IgnoredAddress Reason = "ignored_address"
@@ -53,7 +54,7 @@ const HeaderReason = "X-Pagetally-Reason"
 // filtered reports whether events of this reason are dropped by rule and not by mistake of the sender.
 func (r Reason) filtered() bool {
 	switch r {
-	case NoAgent, Bot, Prefetch, NoView, IgnoredAddress, IgnoredHost, IgnoredPath, IgnoredCountry, DoNotTrack, PrivacyControl:
+	case NoAgent, Bot, SpamReferrer, Prefetch, NoView, IgnoredAddress, IgnoredHost, IgnoredPath, IgnoredCountry, DoNotTrack, PrivacyControl:
 		return true
 	}
 	return false

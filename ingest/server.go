@@ -54,6 +54,8 @@ type Config struct {
 	Sites    *Sites
 	Delivery Delivery // nil: receipts read "pending" and ack=stored answers 202 at its deadline
 
+	SpamHosts []string // whose referrers are spam, besides the built-in list
+
 	Node    string // this node's id, part of every receipt: 1-64 letters, digits, '_' or '-'
 	Proxies *Proxies
 	// TrustLoopback gives callers without a key the rights of one when they come from the loopback interface, name a loopback
@@ -74,6 +76,7 @@ type Server struct {
 	salts      SaltSource
 	sites      *Sites
 	delivery   Delivery
+	spam       spamHosts
 	node       string
 	proxies    *Proxies
 	loopback   bool
@@ -122,6 +125,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
+		spam: newSpamHosts(cfg.SpamHosts),
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
 		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(maxPaths),

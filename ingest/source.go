@@ -6,52 +6,31 @@ import (
 	"github.com/pagetally/pagetally/schema"
 )
 
-// Channels of an event.
-const (
-	channelDirect   = "direct"
-	channelReferral = "referral"
-	channelCampaign = "campaign"
-)
-
-// enrichSource stores the referrer without query, fragment and user information, and names the source: the campaign's, else the
-// referrer's host, else an app's package. A referrer on the page's own host says nothing.
-func enrichSource(_ *Server, h *hit) Reason {
-	e := &h.event
-	host := ""
-	if h.referrer != "" {
-		host = enrichReferrer(e, h.referrer)
+// checkReferrer refuses what spam sends and stores the referrer without query, fragment and user information. A referrer on the
+// page's own host says nothing.
+func checkReferrer(s *Server, h *hit) Reason {
+	if h.referrer == "" {
+		return Accepted
 	}
-	switch {
-	case e.Source != "" || e.UTMMedium != "" || e.UTMCampaign != "":
-		e.Channel = channelCampaign
-	case host != "":
-		e.Channel = channelReferral
-	default:
-		e.Channel = channelDirect
-	}
-	if e.Source == "" {
-		e.Source = host
-	}
-	return Accepted
-}
-
-// enrichReferrer sets the event's referrer and returns the host that it names, empty when it names none or the page's own.
-func enrichReferrer(e *schema.Event, referrer string) (host string) {
-	u := schema.SplitURL(strings.TrimSpace(referrer))
+	referrer := strings.TrimSpace(h.referrer)
+	u := schema.SplitURL(referrer)
 	if u.Host == "" || u.Scheme == "" {
-		return ""
+		return Accepted
 	}
+	host := u.Host // an app's package keeps its case
 	if isHTTP(u.Scheme) {
-		host = canonicalHost(u.Host)
-	} else {
-		host = u.Host // an app's package keeps its case
+		host = canonicalHost(host)
 	}
 	host = cleanText(host, maxDomainBytes)
-	if host == "" || host == e.Hostname {
-		return ""
+	if host == "" || host == h.event.Hostname {
+		return Accepted
 	}
-	e.Referrer = referrerText(referrer, u)
-	return host
+	if h.judged && s.spam.has(host) {
+		return SpamReferrer
+	}
+	h.from, h.fromApp = host, !isHTTP(u.Scheme)
+	h.event.Referrer = referrerText(referrer, u)
+	return Accepted
 }
 
 // referrerText is the referrer as stored. What needs no change is not copied.
@@ -62,17 +41,47 @@ func referrerText(referrer string, u schema.URLParts) string {
 	return cleanText(u.Scheme+"://"+u.Host+u.Path, MaxTextBytes)
 }
 
-// clickMedium is the medium that an advertiser's click id stands for when the referrer is that advertiser.
-func clickMedium(c *campaign, referrer string) string {
-	if !c.google && !c.microsoft {
-		return ""
+// enrichSource names the source (the campaign's, else the one that the referrer's host or app stands for, else these themselves), the
+// medium that a click id stands for, and the channel.
+func enrichSource(_ *Server, h *hit) Reason {
+	e := &h.event
+	known := h.nameSource()
+	click := h.clicks.of(known)
+	if e.UTMMedium == "" && click != nil && known != nil && click.source == known.name {
+		e.UTMMedium = click.medium
 	}
-	name, _, _ := strings.Cut(canonicalHost(schema.SplitURL(referrer).Host), ".")
-	switch {
-	case c.google && name == "google":
-		return "(gclid)"
-	case c.microsoft && name == "bing":
-		return "(msclkid)"
+	h.arrival = arrival{source: strings.ToLower(e.Source), medium: strings.ToLower(e.UTMMedium), campaign: strings.ToLower(e.UTMCampaign), click: click}
+	a := &h.arrival
+	if known != nil {
+		a.kind = known.kind
 	}
-	return ""
+	if a.kind == "" && click != nil && (click.paid || e.Source == "") {
+		a.kind = click.kind
+	}
+	e.Channel = a.channel()
+	return Accepted
+}
+
+// nameSource sets the event's source and returns what is known of it.
+func (h *hit) nameSource() *source {
+	e := &h.event
+	if e.Source != "" {
+		known, shown := sources.ofWord(e.Source)
+		if shown {
+			e.Source = known.name
+		}
+		return known
+	}
+	if h.from == "" {
+		return nil
+	}
+	known := sources.ofHost(h.from)
+	if h.fromApp {
+		known = sources.apps[strings.ToLower(h.from)]
+	}
+	e.Source = h.from
+	if known != nil {
+		e.Source = known.name
+	}
+	return known
 }

@@ -44,7 +44,7 @@ func TestUmamiEvent(t *testing.T) {
 	}{
 		{"what its tracker sends", `{"type":"event","payload":{"website":"cfbff0d1-9375-5685-968c-48ce8b15ae17","screen":"1920x1080","language":"de-DE","title":"Hi","hostname":"www.example.com","url":"https://www.example.com/a/?utm_source=news#x","referrer":"https://ref.example/p?q"}}`, func(e *schema.Event) {
 			e.Path, e.Title, e.Screen, e.Language = "/a", "Hi", "Desktop", "de-DE"
-			e.Source, e.UTMSource, e.Referrer, e.Channel = "news", "news", "https://ref.example/p", "campaign"
+			e.Source, e.UTMSource, e.Referrer, e.Channel = "news", "news", "https://ref.example/p", "Referral"
 		}},
 		{"path and hostname", umamiMessage(`"url":"/b?x=1"`), func(e *schema.Event) { e.Path = "/b" }},
 		{"path alone", `{"type":"event","payload":{"website":"example.com","url":"/b"}}`, func(e *schema.Event) { e.Path, e.Hostname = "/b", "" }},
@@ -68,7 +68,7 @@ func TestUmamiEvent(t *testing.T) {
 				t.Errorf("reason %q", reason)
 			}
 			want := schema.Event{
-				Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "direct",
+				Site: "example.com", Name: "pageview", Hostname: "example.com", Path: "/", N: 1, Scroll: schema.NoScroll, Channel: "Direct",
 				Browser: "Chrome", BrowserVersion: "126.0", OS: "Windows", OSVersion: "10", Device: "Desktop", Language: "en-US",
 			}
 			if tt.want != nil {
