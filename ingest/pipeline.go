@@ -62,6 +62,7 @@ var steps = []step{
 	{"source", enrichSource},
 	{"language", enrichLanguage},
 	{"screen", enrichScreen},
+	{"place", enrichPlace},
 	{"ignored country", checkIgnoredCountry}, // behind what finds the country
 	{"fold", foldPath},                       // last
 }

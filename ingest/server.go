@@ -54,6 +54,7 @@ type Config struct {
 	Sites    *Sites
 	Delivery Delivery // nil: receipts read "pending" and ack=stored answers 202 at its deadline
 
+	Places    Places   // nil: country, region and city are unknown
 	SpamHosts []string // whose referrers are spam, besides the built-in list
 
 	Node    string // this node's id, part of every receipt: 1-64 letters, digits, '_' or '-'
@@ -76,6 +77,7 @@ type Server struct {
 	salts      SaltSource
 	sites      *Sites
 	delivery   Delivery
+	places     Places
 	spam       spamHosts
 	node       string
 	proxies    *Proxies
@@ -125,7 +127,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
-		spam: newSpamHosts(cfg.SpamHosts),
+		places: cfg.Places, spam: newSpamHosts(cfg.SpamHosts),
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
 		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(maxPaths),
