@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,6 +129,22 @@ func TestIgnoredCountry(t *testing.T) {
 		h := hit{site: &site, event: schema.Event{Country: country}}
 		if got := checkIgnoredCountry(nil, &h); got != want {
 			t.Errorf("%q: %q, want %q", country, got, want)
+		}
+	}
+}
+
+// A check stands behind the step that finds what it judges.
+func TestFiltersComeAfterWhatTheyJudge(t *testing.T) {
+	at := func(name string) int {
+		i := slices.IndexFunc(steps, func(s step) bool { return s.name == name })
+		if i < 0 {
+			t.Fatalf("no step %q", name)
+		}
+		return i
+	}
+	for finds, judges := range map[string]string{"host": "ignored host", "page": "ignored path", "place": "ignored country"} {
+		if at(finds) > at(judges) {
+			t.Errorf("%s stands before %s", judges, finds)
 		}
 	}
 }
