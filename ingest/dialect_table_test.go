@@ -169,7 +169,9 @@ func dialectRows() []dialectRow {
 				return r.do(http.MethodPost, "/v1/events", []byte(`[{"site":"example.com","path":"/1"},{"site":"example.com","path":"/2"}]`), bearer(ingestSecret))
 			}},
 		}},
-		{"gzip, zstd", func(events []schema.Event, _ reply) bool { return len(events) == 2 && events[0].Path+events[1].Path == "/z/z" }, [6]dialectCell{
+		{"gzip, zstd", func(events []schema.Event, _ reply) bool {
+			return len(events) == 2 && events[0].Path+events[1].Path == "/z/z"
+		}, [6]dialectCell{
 			{shown: "yes", ask: zipped("/api/event", `{"n":"pageview","u":"/z","d":"example.com"}`)}, {shown: "yes", ask: zipped("/api/send", umamiMessage(`"url":"/z"`))}, none,
 			{shown: "yes", ask: zipped("/api/v0/count?site=example.com", `{"no_sessions":true,"hits":[{"path":"/z"}]}`)}, none,
 			{shown: "yes", ask: zipped("/v1/events", `{"site":"example.com","path":"/z"}`)},
