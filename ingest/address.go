@@ -1,9 +1,12 @@
 package ingest
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/valyala/fasthttp"
 )
 
 // Proxies are the peers whose forwarded addresses are believed, rule R6. The zero value believes nobody.
@@ -54,6 +57,22 @@ func (p *Proxies) Header() string {
 		return "X-Forwarded-For"
 	}
 	return p.header
+}
+
+// forwarded is what the header says, empty when nobody may say anything. Its lines are one list: a proxy may add a line of its own
+// below one that the browser made up.
+func (p *Proxies) forwarded(header *fasthttp.RequestHeader) string {
+	if len(p.trusted) == 0 {
+		return ""
+	}
+	lines := header.PeekAll(p.Header())
+	switch len(lines) {
+	case 0:
+		return ""
+	case 1:
+		return text(lines[0])
+	}
+	return text(bytes.Join(lines, []byte(",")))
 }
 
 // Client is the address of the client behind peer: the first valid one from the right of forwarded that is no trusted proxy. An

@@ -212,7 +212,7 @@ func (q *ExplainRequest) setHeaders(request *fasthttp.Request, assumed []string)
 
 func (s *Server) explainClient(request *fasthttp.Request, peer netip.Addr) ExplainedClient {
 	header := s.proxies.Header()
-	value := string(request.Header.Peek(header))
+	value := string(request.Header.Peek(header)) // one line: names of a JSON object are not repeated
 	x := ExplainedClient{Peer: peer.String(), Header: header, Value: value, Address: s.proxies.Client(peer, value).String()}
 	switch {
 	case !s.proxies.trusts(peer.Unmap().WithZone("")):

@@ -104,6 +104,7 @@ func testKeys(t testing.TB, dir string) *Keys {
 		sha256.Sum256([]byte(ingestSecret)): {ID: "k1", Scopes: []string{ScopeIngest}},
 		sha256.Sum256([]byte(readSecret1)):  {ID: "k2", Scopes: []string{ScopeRead}},
 		sha256.Sum256([]byte(oneSite)):      {ID: "k3", Scopes: []string{ScopeIngest}, Sites: []string{"example.org"}},
+		sha256.Sum256([]byte(oneOfExample)): {ID: "k4", Scopes: []string{ScopeIngest}, Sites: []string{"example.com"}},
 	}
 	path := filepath.Join(dir, "keys")
 	if err := writeSecret(path, encodeKeys(keys)); err != nil {

@@ -65,7 +65,7 @@ func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
 	header := &c.Request().Header
 	*by = caller{
 		received: s.now(),
-		ip:       s.proxies.Client(peerOf(c), text(header.Peek(s.proxies.Header()))),
+		ip:       s.proxies.Client(peerOf(c), s.proxies.forwarded(header)),
 		agent:    text(header.UserAgent()),
 		hints:    readHints(header),
 		origin:   text(header.Peek(fiber.HeaderOrigin)),
