@@ -50,8 +50,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: engine build ## throughput beside a bare server, delivery, latency to an exact count
 	deployments/scripts/bench.sh
 
-torture: test-needs engine ## every test at its full length, 300 rounds of kills; a failure prints its seed
+torture: test-needs engine ## every test at its full length, 300 rounds of kills, a minute for each fuzz target; a failure prints its seed
 	PAGETALLY_TORTURE=1 CGO_ENABLED=1 go test -race -p 1 -count=1 -timeout 6h $(TESTS)
+	deployments/scripts/fuzz.sh 1m
 
 dist: ## release tarballs for linux amd64 and arm64, checksums
 	deployments/scripts/dist.sh '$(VERSION)'

@@ -11,6 +11,9 @@
 // Request buffers belong to fasthttp and are used again after the handler returns. Events point into them until they are
 // encoded into the payload of their frame, which is the only thing that leaves the handler; caches clone what they keep.
 //
+// A server that faces the world is set up with FiberConfig, Harden and Linger: fasthttp alone takes requests whose end is in doubt.
+// Rates and new paths are bounded by site, in fixed memory and for this process alone; Explain looks at all that without using it up.
+//
 // New starts nothing. Three parts own a goroutine, each in its Run method: Salts (days ahead, publishing), Keys and LiveSites
 // (refreshing).
 //
