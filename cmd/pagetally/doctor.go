@@ -49,6 +49,7 @@ func examine(ctx context.Context, s *Settings) []finding {
 		checkFreeDisk(s),
 		checkJournal(s),
 		checkSalts(s, time.Now()),
+		checkGeo(s, time.Now()),
 	}
 	if s.embedded() {
 		findings = append(findings, checkLibrary(s))

@@ -111,9 +111,15 @@ func (explainCommand) offline(_ context.Context, s *Settings, q ingest.ExplainRe
 	if err != nil {
 		return x, err
 	}
-	server, err := ingest.New(ingest.Config{
+	enrich, err := s.openEnrichment(nil, nil)
+	if err != nil {
+		return x, err
+	}
+	receives := ingest.Config{
 		Journal: noJournal{}, Keys: keys, Salts: anySalt{}, Sites: sites.Sites, Node: "explain", Proxies: proxies, TrustLoopback: s.trustsLoopback(),
-	})
+	}
+	enrich.into(&receives)
+	server, err := ingest.New(receives)
 	if err != nil {
 		return x, err
 	}

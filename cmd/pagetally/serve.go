@@ -15,6 +15,7 @@ import (
 
 	"github.com/pagetally/pagetally/aggregate"
 	"github.com/pagetally/pagetally/ingest"
+	"github.com/pagetally/pagetally/ingest/geo"
 	"github.com/pagetally/pagetally/ingest/journal"
 	"github.com/pagetally/pagetally/query"
 	"github.com/pagetally/pagetally/schema"
@@ -81,6 +82,7 @@ type parts struct {
 	salts    *ingest.Salts
 	sites    *ingest.LiveSites
 	keys     *ingest.Keys
+	places   *geo.Database // nil without --geo
 	delivery *aggregate.Delivery
 	ingest   *ingest.Server
 	server   *httpServer
@@ -110,10 +112,17 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	if err != nil {
 		return nil, err
 	}
-	receiving, err := ingest.New(ingest.Config{
+	enrich, err := s.openEnrichment(log, metrics)
+	if err != nil {
+		return nil, err
+	}
+	p.places = enrich.places
+	receives := ingest.Config{
 		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: p.sites.Sites, Delivery: p.delivery,
 		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), TokenSecret: tokenSecret, Log: log, Metrics: metrics,
-	})
+	}
+	enrich.into(&receives)
+	receiving, err := ingest.New(receives)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +168,10 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	}
 	l.start("tables", p.db.prepare)
 	defer l.stop("tables")
+	if p.places != nil {
+		l.start("geo", p.places.Run)
+		defer l.stop("geo")
+	}
 	l.start("sites", p.afterTables(p.sites.Run))
 	defer l.stop("sites")
 	l.start("keys", p.afterTables(p.keys.Run))

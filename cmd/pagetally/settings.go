@@ -30,6 +30,9 @@ type Settings struct {
 	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's. With a proxy named, callers on this machine need a key as well." placeholder:"NETWORK"`
 	ClientHeader string   `help:"The header in which the trusted proxies name the client, if not X-Forwarded-For." placeholder:"NAME"`
 
+	Geo      string `help:"MMDB file that tells countries, or cities, by address (MaxMind, DB-IP, ip-location-db, ipinfo). Taken over again when it changes. Without one country, region and city are unknown." placeholder:"FILE"`
+	SpamList string `help:"File of hosts, one a line, whose referrers are spam, besides the built-in list." placeholder:"FILE"`
+
 	EngineLib    string   `help:"Path of the embedded engine's library. Empty: beside the binary, then deployments/embedded/node_modules." placeholder:"FILE"`
 	EngineMemory ByteSize `help:"Memory that the embedded engine may use." default:"2GiB" placeholder:"SIZE"`
 
