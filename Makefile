@@ -47,9 +47,9 @@ lint: ## gofmt, go vet, staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
-# -p 2: each package with an engine starts one process of its own; more of them at once make waits longer, not shorter.
+# -count=1: tests run binaries and an engine that the test cache does not see. -p 2: each package with an engine starts one process of its own; more of them at once make waits longer, not shorter.
 test: test-needs engine lint ## lint, tests with -race, short fuzzing
-	CGO_ENABLED=1 go test -race -p 2 -timeout 12m $(TESTS)
+	CGO_ENABLED=1 go test -race -count=1 -p 2 -timeout 12m $(TESTS)
 	$(MAKE) --no-print-directory fuzz
 
 fuzz: ## every fuzz target for FUZZTIME each
