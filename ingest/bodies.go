@@ -60,7 +60,7 @@ func (b *bodyBudget) admit(header *fasthttp.RequestHeader) fasthttp.RequestConfi
 	if size <= 0 || size > config.MaxRequestBodySize {
 		return config
 	}
-	if len(header.Peek(fiber.HeaderContentEncoding)) > 0 && config.MaxRequestBodySize == MaxBatchBytes {
+	if config.MaxRequestBodySize == MaxBatchBytes && len(header.Peek(fiber.HeaderContentEncoding)) > 0 {
 		size += MaxBatchBytes
 	}
 	if size > freeBody && !b.reserve(header, size) {

@@ -71,9 +71,17 @@ func shapeOf(header *fasthttp.RequestHeader) shape {
 	if bytes.IndexByte(raw, 0) >= 0 || bytes.IndexByte(header.RequestURI(), 0) >= 0 {
 		return shape{problem: "headers hold a NUL"}
 	}
-	lengths, hosts := 0, 0
-	var encodings, chunked int
-	for line := range bytes.Lines(raw) {
+	var lengths, encodings, chunked, hosts, returns int
+	for rest := raw; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n') + 1
+		if end == 0 {
+			end = len(rest)
+		}
+		line := rest[:end]
+		rest = rest[end:]
+		if len(line) >= 2 && line[len(line)-2] == '\r' {
+			returns++
+		}
 		switch line[0] | 0x20 {
 		case ' ', '\t' | 0x20:
 			if len(bytes.TrimSpace(line)) > 0 {
@@ -89,11 +97,10 @@ func shapeOf(header *fasthttp.RequestHeader) shape {
 		case 'h':
 			hosts += named(line, "host:")
 		}
-		if i := bytes.IndexByte(line, '\r'); i >= 0 && i < len(line)-2 {
-			return shape{problem: "a header line holds a carriage return"}
-		}
 	}
 	switch {
+	case returns != bytes.Count(raw, []byte{'\r'}):
+		return shape{problem: "a header line holds a carriage return"}
 	case lengths+encodings > 1:
 		return shape{problem: "more than one length of the body"}
 	case hosts > 1:

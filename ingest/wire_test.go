@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // dial opens a connection of its own to the rig's server.
@@ -301,5 +303,22 @@ func TestManyConnections(t *testing.T) {
 	}
 	for range 100 {
 		r.beacon(202, plain)
+	}
+}
+
+func BenchmarkShapeOf(b *testing.B) {
+	var header fasthttp.RequestHeader
+	request := post11("/a", "Accept: */*\r\nAccept-Language: en-US,en;q=0.9\r\nAccept-Encoding: gzip, deflate, br\r\nContent-Type: text/plain\r\nOrigin: https://example.com\r\nReferer: https://example.com/\r\nSec-Fetch-Dest: empty\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Site: cross-site\r\nConnection: keep-alive\r\n")
+	if err := header.Read(bufio.NewReader(strings.NewReader(request))); err != nil {
+		b.Fatal(err)
+	}
+	bodies := newBodyBudget(maxBodyMemory)
+	b.ReportAllocs()
+	for b.Loop() {
+		bodies.admit(&header)
+		if s := shapeOf(&header); s.problem != "" {
+			b.Fatal(s.problem)
+		}
+		bodies.release(&header)
 	}
 }
