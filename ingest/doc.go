@@ -17,5 +17,6 @@
 // New starts nothing. Three parts own a goroutine, each in its Run method: Salts (days ahead, publishing), Keys and LiveSites
 // (refreshing).
 //
-// Start reading at server.go, then pipeline.go; plausible.go and native.go are the dialects.
+// Start reading at server.go, then pipeline.go; plausible.go, umami.go, goatcounter.go, pixel.go and native.go are the
+// dialects.
 package ingest
