@@ -155,3 +155,24 @@ func TestExplainRefuses(t *testing.T) {
 	}
 	local.explanation(401, question, from("192.0.2.1"))
 }
+
+func FuzzExplain(f *testing.F) {
+	for _, s := range []string{
+		`{"url":"https://example.com/a","site":"example.com","peer":"::1","headers":{"User-Agent":"x"}}`, `{"body":[{"site":"example.com","path":"/"}]}`,
+		`{"body":"{","endpoint":"POST /api/send"}`, `{"endpoint":"GET /count?p=/a&site=example.com"}`, `{"body":null}`, `[]`,
+	} {
+		f.Add([]byte(s))
+	}
+	j := &checkingJournal{t: f}
+	handle := handler(f, j)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		j.t, j.rows = t, 0
+		ctx := request("/v1/explain", body, "Authorization", "Bearer "+ingestSecret)
+		handle(ctx)
+		status := ctx.Response.StatusCode()
+		var x Explanation
+		if err := json.Unmarshal(ctx.Response.Body(), &x); err != nil || status >= 500 || x.Reply.Status >= 500 || j.rows > 0 {
+			t.Errorf("status %d, explained %d, %d rows, %v: %s", status, x.Reply.Status, j.rows, err, ctx.Response.Body())
+		}
+	})
+}
