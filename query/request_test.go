@@ -171,6 +171,9 @@ func checkPlanned(t *testing.T, r Request) {
 	if r.Range.To.Before(r.Range.From) || len(r.Metrics) == 0 {
 		t.Fatalf("unusable request %+v", r)
 	}
+	if r.Question == Timeseries && r.Interval == "" {
+		r.Interval = defaultInterval(r.Range.From, r.Range.To) // as the store does before it plans
+	}
 	p := planOf(&r)
 	if len(p.bars) > MaxBars+2 || p.whole.from < 0 || p.cover.buckets.from < 0 {
 		t.Fatalf("plan out of bounds: %d bars, %v", len(p.bars), p.whole)
