@@ -107,16 +107,21 @@ func versionAfter(ua, mark string) string {
 	return shortVersion(strings.ReplaceAll(rest, "_", "."))
 }
 
+const maxVersionBytes = 16 // a longer one is made up
+
 // shortVersion cuts a version to major.minor: the rest tells browsers of one release apart, which no report asks for.
 func shortVersion(v string) string {
-	first := strings.IndexByte(v, '.')
-	if first < 0 {
-		return v
+	major, rest, _ := strings.Cut(v, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	if minor != "" {
+		v = v[:len(major)+1+len(minor)]
+	} else {
+		v = major
 	}
-	if second := strings.IndexByte(v[first+1:], '.'); second >= 0 {
-		return v[:first+1+second]
+	if len(v) > maxVersionBytes {
+		return unknownVersion
 	}
-	return strings.TrimSuffix(v, ".")
+	return v
 }
 
 // windowsVersion is the name of a Windows NT version; browsers call Windows 11 by the number of 10.

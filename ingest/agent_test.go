@@ -49,6 +49,7 @@ func TestAgents(t *testing.T) {
 		{nt10 + "Safari/537.36 OPR/111.0.0.0", agent{"Opera", "111.0", "Windows", "10", "Desktop", false}},
 		{nt10 + "YaBrowser/24.6.0.0 Safari/537.36", agent{"Yandex Browser", "24.6", "Windows", "10", "Desktop", false}},
 		{nt10 + "Safari/537.36 Vivaldi/6.8.3381.44", agent{"Vivaldi", "6.8", "Windows", "10", "Desktop", false}},
+		{nt10 + "Safari/537.36 Whale/" + strings.Repeat("9", 500), agent{"Naver Whale", "", "Windows", "10", "Desktop", false}},
 		{nt10 + "Safari/537.36 Whale/3.26.244.21", agent{"Naver Whale", "3.26", "Windows", "10", "Desktop", false}},
 		{"Mozilla/5.0 (SMART-TV; LINUX; Tizen 6.0)" + blink + "76.0.3809.146/6.0 TV Safari/537.36", agent{"Safari", "", "Tizen", "", "TV", false}},
 		{"Mozilla/5.0 (PlayStation; PlayStation 5/7.61)" + webkit + "Version/15.4 Safari/605.1.15", agent{"Safari", "15.4", "PlayStation", "", "Console", false}},
@@ -165,7 +166,7 @@ func FuzzHints(f *testing.F) {
 		a := newAgentCache().parse(ua)
 		hints{brands, full, platform, version, mobile}.apply(a)
 		for _, v := range []string{a.browserVersion, a.osVersion} {
-			if strings.ContainsAny(v, "\"<>\x00") {
+			if strings.ContainsAny(v, "\"<>\x00") || len(v) > maxVersionBytes {
 				t.Errorf("version %q", v)
 			}
 		}

@@ -17,6 +17,8 @@
 // New starts nothing. Three parts own a goroutine, each in its Run method: Salts (days ahead, publishing), Keys and LiveSites
 // (refreshing).
 //
+// Lists of sources, agents, bots and spam are text files beside the code; package geo tells places.
+//
 // Start reading at server.go, then pipeline.go; plausible.go, umami.go, goatcounter.go, pixel.go and native.go are the
 // dialects.
 package ingest

@@ -137,6 +137,7 @@ func TestPlausibleRefusals(t *testing.T) {
 		{"bot", good, []string{"User-Agent: " + strings.Replace(browser, "Windows NT 10.0", "Linux; Android 6.0.1", 1) + " (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, 202, Bot, ""},
 		{"prerender", good, []string{"Sec-Purpose: prefetch;prerender"}, 202, Prefetch, ""},
 		{"prefetch", good, []string{"Purpose: prefetch"}, 202, Prefetch, ""},
+		{"preview", good, []string{"Purpose: preview"}, 202, Prefetch, ""},
 		{"X-Moz", good, []string{"X-Moz: prefetch"}, 202, Prefetch, ""},
 		{"encoding", good, []string{"Content-Encoding: br"}, 415, BadRequest, ""},
 		{"not gzip", good, []string{"Content-Encoding: gzip"}, 400, BadRequest, ""},

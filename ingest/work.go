@@ -75,9 +75,13 @@ func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
 	}
 }
 
-// isPrefetch reads "prefetch", perhaps with parameters such as ";prerender".
+// isPrefetch reads "prefetch", perhaps with parameters such as ";prerender", or "preview", for which a page is drawn small.
 func isPrefetch(header []byte) bool {
-	return len(header) > 0 && strings.HasPrefix(strings.ToLower(text(header)), "prefetch")
+	if len(header) == 0 {
+		return false
+	}
+	purpose := strings.ToLower(text(header))
+	return strings.HasPrefix(purpose, "prefetch") || strings.HasPrefix(purpose, "preview")
 }
 
 func peerOf(c *fiber.Ctx) netip.Addr {
