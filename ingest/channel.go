@@ -2,7 +2,7 @@ package ingest
 
 import "strings"
 
-// arrival is how a visitor came, as far as channels go. Texts are in lower case.
+// arrival is how a visitor came, as far as channels go. Medium and campaign are in lower case.
 type arrival struct {
 	source   string // of the campaign, else the referrer's host or app; empty when neither is there
 	kind     sourceKind
@@ -30,7 +30,7 @@ var channelRules = []struct {
 	{"Email", func(a *arrival) bool { return a.mediumIs("email", "e-mail", "e_mail", "e mail", "mail", "newsletter") }},
 	{"Affiliates", func(a *arrival) bool { return a.mediumIs("affiliate", "affiliates") }},
 	{"Audio", func(a *arrival) bool { return a.mediumIs("audio") }},
-	{"SMS", func(a *arrival) bool { return a.mediumIs("sms") || a.source == "sms" }},
+	{"SMS", func(a *arrival) bool { return a.mediumIs("sms") || equalFold(a.source, "sms") }},
 	{"Mobile Push Notifications", (*arrival).pushed},
 	{"AI Assistant", func(a *arrival) bool { return a.kind == kindAI || a.mediumIs("ai-assistant") }},
 	{"Organic Shopping", (*arrival).isShopping},
@@ -101,7 +101,7 @@ func isShoppingName(campaign string) bool {
 
 func (a *arrival) pushed() bool {
 	if a.medium == "" {
-		return a.source == "firebase"
+		return equalFold(a.source, "firebase")
 	}
-	return strings.HasSuffix(a.medium, "push") || strings.Contains(a.medium, "mobile") || strings.Contains(a.medium, "notification") || a.source == "firebase"
+	return strings.HasSuffix(a.medium, "push") || strings.Contains(a.medium, "mobile") || strings.Contains(a.medium, "notification") || equalFold(a.source, "firebase")
 }

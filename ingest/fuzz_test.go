@@ -46,14 +46,18 @@ func (j *checkingJournal) Append(_ context.Context, payload []byte, rows int) (j
 }
 
 // handler is the app of a server on j, without a connection.
-func handler(t testing.TB, j Journal) fasthttp.RequestHandler {
+func handler(t testing.TB, j Journal, change ...func(*Config)) fasthttp.RequestHandler {
 	t.Helper()
 	sites, err := NewSites([]Site{{Domain: "example.com", Limits: Limits{PerAddress: 1e9, PerSite: 1e9}}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s, err := New(Config{Journal: j, Keys: testKeys(t, dir), Salts: testSalts(t, dir), Sites: sites, Node: "n1"})
+	cfg := Config{Journal: j, Keys: testKeys(t, dir), Salts: testSalts(t, dir), Sites: sites, Node: "n1"}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,6 @@
 package ingest
 
-import (
-	"strings"
-
-	"github.com/valyala/fasthttp"
-)
+import "strings"
 
 // hints are the client hints of a request, https://wicg.github.io/ua-client-hints/: what a Chromium browser says of itself where its
 // agent is frozen. Brands, platform and mobile come with each request over TLS; full versions and the platform's version only
@@ -23,25 +19,24 @@ const (
 	maxHintBytes  = 64
 )
 
-// readHints reads the hints, which point into the request.
-func readHints(header *fasthttp.RequestHeader) hints {
-	brands := header.Peek("Sec-Ch-Ua")
-	if len(brands) == 0 || len(brands) > maxBrandBytes {
-		return hints{}
+// take notes a header that is a hint.
+func (h *hints) take(name, value string) {
+	hint, limit := (*string)(nil), maxHintBytes
+	switch name {
+	case "Sec-Ch-Ua":
+		hint, limit = &h.brands, maxBrandBytes
+	case "Sec-Ch-Ua-Full-Version-List":
+		hint, limit = &h.full, maxBrandBytes
+	case "Sec-Ch-Ua-Platform":
+		hint = &h.platform
+	case "Sec-Ch-Ua-Platform-Version":
+		hint = &h.version
+	case "Sec-Ch-Ua-Mobile":
+		hint = &h.mobile
 	}
-	h := hints{brands: text(brands)}
-	if full := header.Peek("Sec-Ch-Ua-Full-Version-List"); len(full) <= maxBrandBytes {
-		h.full = text(full)
+	if hint != nil && len(value) <= limit {
+		setFirst(hint, value)
 	}
-	for _, hint := range []struct {
-		name string
-		to   *string
-	}{{"Sec-Ch-Ua-Platform", &h.platform}, {"Sec-Ch-Ua-Platform-Version", &h.version}, {"Sec-Ch-Ua-Mobile", &h.mobile}} {
-		if value := header.Peek(hint.name); len(value) <= maxHintBytes {
-			*hint.to = text(value)
-		}
-	}
-	return h
 }
 
 // clone is h in memory of its own.

@@ -50,7 +50,7 @@ func enrichSource(_ *Server, h *hit) Reason {
 	if e.UTMMedium == "" && click != nil && known != nil && click.source == known.name {
 		e.UTMMedium = click.medium
 	}
-	h.arrival = arrival{source: strings.ToLower(e.Source), medium: strings.ToLower(e.UTMMedium), campaign: strings.ToLower(e.UTMCampaign), click: click}
+	h.arrival = arrival{source: e.Source, medium: strings.ToLower(e.UTMMedium), campaign: strings.ToLower(e.UTMCampaign), click: click}
 	a := &h.arrival
 	if known != nil {
 		a.kind = known.kind

@@ -81,8 +81,10 @@ func (l *sourceList) ofHost(host string) *source {
 		if !ok {
 			return nil
 		}
-		if s, ok := l.countries[label]; ok && isCountrySuffix(rest) {
-			return s
+		if isCountrySuffix(rest) {
+			if s, ok := l.countries[label]; ok {
+				return s
+			}
 		}
 		name = rest
 	}

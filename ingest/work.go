@@ -67,20 +67,38 @@ func (s *Server) readCaller(c *fiber.Ctx, by *caller) {
 		received: s.now(),
 		ip:       s.proxies.Client(peerOf(c), s.proxies.forwarded(header)),
 		agent:    text(header.UserAgent()),
-		hints:    readHints(header),
-		origin:   text(header.Peek(fiber.HeaderOrigin)),
-		language: text(header.Peek(fiber.HeaderAcceptLanguage)),
-		prefetch: isPrefetch(header.Peek("Sec-Purpose")) || isPrefetch(header.Peek("Purpose")) || isPrefetch(header.Peek("X-Moz")),
 		request:  c,
+	}
+	// In one pass: to look for one header is to walk all of them.
+	header.VisitAll(func(name, value []byte) { by.take(text(name), text(value)) })
+	if by.hints.brands == "" {
+		by.hints = hints{}
+	}
+}
+
+// take notes a header that tells the sender. Of a repeated one the first counts.
+func (by *caller) take(name, value string) {
+	switch name {
+	case fiber.HeaderOrigin:
+		setFirst(&by.origin, value)
+	case fiber.HeaderAcceptLanguage:
+		setFirst(&by.language, value)
+	case "Sec-Purpose", "Purpose", "X-Moz":
+		by.prefetch = by.prefetch || isPrefetch(value)
+	default:
+		by.hints.take(name, value)
+	}
+}
+
+func setFirst(to *string, value string) {
+	if *to == "" {
+		*to = value
 	}
 }
 
 // isPrefetch reads "prefetch", perhaps with parameters such as ";prerender", or "preview", for which a page is drawn small.
-func isPrefetch(header []byte) bool {
-	if len(header) == 0 {
-		return false
-	}
-	purpose := strings.ToLower(text(header))
+func isPrefetch(header string) bool {
+	purpose := strings.ToLower(header)
 	return strings.HasPrefix(purpose, "prefetch") || strings.HasPrefix(purpose, "preview")
 }
 
