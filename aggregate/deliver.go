@@ -26,7 +26,7 @@ type Config struct {
 	ClaimsHeld  int           // claims held in memory, default 500,000
 
 	GroupRows     int           // rows taken together at most, default 100,000; the limit of one INSERT is 500,000
-	GroupBytes    int64         // bytes of segments taken together at most, default 6 MiB; a node needs some 10 times that for each INSERT in flight
+	GroupBytes    int64         // bytes of segments taken together at most, default 5 MiB; a node needs some 10 times that for each INSERT in flight
 	Parallel      int           // INSERTs in flight at most, default 2
 	InsertTimeout time.Duration // for one attempt, default 60 s
 	MaxBackoff    time.Duration // between attempts, default 5 s
@@ -57,7 +57,7 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("claim window %v is under %v", c.ClaimWindow, minWindow)
 	}
 	c.GroupRows = min(defaultTo(c.GroupRows, 100_000), maxGroupRows)
-	c.GroupBytes = min(defaultTo(c.GroupBytes, 6<<20), maxGroupBytes)
+	c.GroupBytes = min(defaultTo(c.GroupBytes, 5<<20), maxGroupBytes)
 	c.ClaimsHeld = defaultTo(c.ClaimsHeld, 500_000)
 	c.Parallel = defaultTo(c.Parallel, 2)
 	c.InsertTimeout = defaultTo(c.InsertTimeout, time.Minute)

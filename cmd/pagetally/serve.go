@@ -69,7 +69,7 @@ func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) erro
 
 // segmentBytes bounds a segment, which is the least that one INSERT holds: delivery needs some ten times as much memory for each
 // of those in flight.
-const segmentBytes = 6 << 20
+const segmentBytes = 5 << 20
 
 // keepFree is what the journal leaves on its disk, on which by default the embedded engine lies too: it can take nothing over
 // without room for a part and for its merges.
