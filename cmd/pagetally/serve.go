@@ -38,7 +38,6 @@ func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) erro
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	leanMemory()
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
