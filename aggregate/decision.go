@@ -168,14 +168,14 @@ func (d *Decision) pending() []*Batch {
 	return list
 }
 
-// stored counts the rows that are in the tables.
-func (d *Decision) stored() (rows, n int64, tokens []string) {
+// stored counts the rows that are in the tables, and adds up their n.
+func (d *Decision) stored() (rows, n int64) {
 	for _, b := range d.Batches {
 		if b.State == BatchStored {
-			rows, n, tokens = rows+int64(b.Rows), n+b.N, append(tokens, b.ID.String())
+			rows, n = rows+int64(b.Rows), n+b.N
 		}
 	}
-	return rows, n, tokens
+	return rows, n
 }
 
 // quarantined lists the batches of single rows that were set aside.

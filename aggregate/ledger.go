@@ -118,7 +118,7 @@ func (d *Decision) intent() entry {
 // closing is the entry written once every batch of the group is stored or set aside.
 func (d *Decision) closing() entry {
 	e := d.entry("stored")
-	stored, n, _ := d.stored()
+	stored, n := d.stored()
 	e.rows, e.n, e.outcome = uint64(stored), n, d.outcome()
 	e.stored = stored
 	e.duplicate = int64(len(d.Duplicates))

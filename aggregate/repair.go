@@ -131,17 +131,12 @@ func (r rollup) countSQL() (string, error) {
 // tables meanwhile: an INSERT whose event is in but whose counter is not yet would be counted twice. Run twice, it changes nothing
 // the second time.
 func (d *Delivery) mendRollups(ctx context.Context, g *group, b *Batch) error {
-	scopes, err := g.scopes(b)
+	err := g.eachRollup(b, func(r rollup, s scope) error {
+		d.step("settle: before mending " + r.table)
+		return d.mend(ctx, b, r, s)
+	})
 	if err != nil {
-		return err
-	}
-	for _, s := range scopes {
-		for _, r := range rollups {
-			d.step("settle: before mending " + r.table)
-			if err := d.mend(ctx, b, r, s); err != nil {
-				return fmt.Errorf("mend %s: %w", r.table, err)
-			}
-		}
+		return fmt.Errorf("mend rollups: %w", err)
 	}
 	d.metrics.repairs.Inc()
 	return nil
@@ -150,14 +145,23 @@ func (d *Delivery) mendRollups(ctx context.Context, g *group, b *Batch) error {
 // takeBack removes from the rollups what a refused batch left there: the server refuses a block in one table and may have taken it
 // in others. Sums are mended; a sketch cannot forget, so its buckets are built anew from the events.
 func (d *Delivery) takeBack(ctx context.Context, g *group, b *Batch) error {
+	err := g.eachRollup(b, func(r rollup, s scope) error { return d.takeBackFrom(ctx, b, r, s) })
+	if err != nil {
+		return fmt.Errorf("take back from rollups: %w", err)
+	}
+	return nil
+}
+
+// eachRollup calls f for every rollup in every scope of b, and names the table an error is of.
+func (g *group) eachRollup(b *Batch, f func(rollup, scope) error) error {
 	scopes, err := g.scopes(b)
 	if err != nil {
 		return err
 	}
 	for _, s := range scopes {
 		for _, r := range rollups {
-			if err := d.takeBackFrom(ctx, b, r, s); err != nil {
-				return fmt.Errorf("take back from %s: %w", r.table, err)
+			if err := f(r, s); err != nil {
+				return fmt.Errorf("%s: %w", r.table, err)
 			}
 		}
 	}
