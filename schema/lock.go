@@ -69,7 +69,7 @@ func lockOwner() string {
 }
 
 func acquire(ctx context.Context, conn driver.Conn, owner string, opts Options) error {
-	waiting := false
+	other := "" // who was seen to hold it
 	for {
 		err := conn.Exec(ctx, "CREATE TABLE "+lockTable+" (nothing UInt8) ENGINE = Null COMMENT '"+owner+"'")
 		if err == nil {
@@ -77,12 +77,12 @@ func acquire(ctx context.Context, conn driver.Conn, owner string, opts Options) 
 		}
 		if !hasCode(err, codeTableExists) {
 			// The table may have been made all the same.
-			return errors.Join(err, release(context.WithoutCancel(ctx), conn, owner))
+			return errors.Join(heldBy(ctx, other, err), release(context.WithoutCancel(ctx), conn, owner))
 		}
 		h, err := lockHolder(ctx, conn)
 		switch {
 		case err != nil:
-			return err
+			return heldBy(ctx, other, err)
 		case h.owner == owner: // an earlier try of the driver made it and the answer was lost
 			return nil
 		case h.uuid == "": // released in between
@@ -93,14 +93,26 @@ func acquire(ctx context.Context, conn driver.Conn, owner string, opts Options) 
 			}
 			opts.Log.Warn("broke the lock of a migration that is gone", "owner", h.owner, "silent_for", h.age)
 			continue
-		case !waiting:
-			waiting = true
+		case other != h.owner:
+			other = h.owner
 			opts.Log.Info("waiting for another migration", "owner", h.owner, "silent_for", h.age, "broken_after", opts.StaleAfter)
 		}
 		if err := wait(ctx, lockPoll); err != nil {
-			return fmt.Errorf("held by %s: %w", h.owner, err)
+			return heldBy(ctx, other, err)
 		}
 	}
+}
+
+// heldBy names the owner that was waited for, if any. The driver gives the deadline of a context to its socket, so that a context that
+// has run out may show as a time-out of a read a moment before it says so itself: that is told as what it is.
+func heldBy(ctx context.Context, owner string, err error) error {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) && !errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(context.DeadlineExceeded, err)
+	}
+	if owner == "" {
+		return err
+	}
+	return fmt.Errorf("held by %s: %w", owner, err)
 }
 
 // breakLock moves a stale lock out of the way. The new name belongs to that one lock, so that of several processes that saw it
