@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,6 +169,34 @@ func (a *gathering) fitsLocked(size, rows int) bool {
 	}
 	g := a.group
 	return g == nil || g.rows+rows <= a.maxRows && int64(len(g.buf)+size) <= a.maxGroup
+}
+
+// lingerTurns bounds linger. Most of what is ready joins in the first few turns.
+const lingerTurns = 16
+
+// linger lets every goroutine that is ready to run go first, for as long as that brings payloads in. On a busy machine the group grows by
+// all whose requests have arrived, and one write, one fdatasync and one burst of answers serve them; on an idle one nothing is waited for.
+// No timer is involved: what a timer costs to fire is more than what a group of a slow moment saves.
+func (a *gathering) linger() {
+	before := a.frames()
+	for range lingerTurns {
+		runtime.Gosched()
+		now := a.frames()
+		if now == before {
+			return
+		}
+		before = now
+	}
+}
+
+// frames counts what the gathering group holds.
+func (a *gathering) frames() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.group == nil {
+		return 0
+	}
+	return a.group.frames
 }
 
 // take gives the committer what has gathered; nil when there is nothing.

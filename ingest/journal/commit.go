@@ -50,6 +50,7 @@ func (c *committer) run() {
 		}
 		select {
 		case <-c.gather.wake:
+			c.gather.linger()
 			c.commit()
 		case <-timer.C:
 		case reply := <-c.requests:
