@@ -161,6 +161,8 @@ func deliveryConfig(s *Settings, db *database, waiting *journal.Journal, log *sl
 // run starts the parts, waits for the end and stops them: no new requests first, the engine last.
 func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	l := newLifecycle(p.log)
+	l.start("memory", boundMemory)
+	defer l.stop("memory")
 	if p.db.engine != nil {
 		l.start("clickhouse", p.db.engine.Run)
 		defer l.stop("clickhouse")
