@@ -26,7 +26,7 @@ type Config struct {
 	ClaimsHeld  int           // claims held in memory, default 500,000
 
 	GroupRows     int           // rows taken together at most, default 100,000; the limit of one INSERT is 500,000
-	GroupBytes    int64         // bytes of segments taken together at most, default 5 MiB; a node needs some 10 times that for each INSERT in flight
+	GroupBytes    int64         // bytes of segments taken together at most, default 20 MiB: of a backlog; see nextGroup. An INSERT in flight needs some 10 times what it holds
 	Parallel      int           // INSERTs in flight at most, default 2
 	InsertTimeout time.Duration // for one attempt, default 60 s
 	MaxBackoff    time.Duration // between attempts, default 5 s
@@ -57,7 +57,7 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("claim window %v is under %v", c.ClaimWindow, minWindow)
 	}
 	c.GroupRows = min(defaultTo(c.GroupRows, 100_000), maxGroupRows)
-	c.GroupBytes = min(defaultTo(c.GroupBytes, 5<<20), maxGroupBytes)
+	c.GroupBytes = min(defaultTo(c.GroupBytes, 20<<20), maxGroupBytes)
 	c.ClaimsHeld = defaultTo(c.ClaimsHeld, 500_000)
 	c.Parallel = defaultTo(c.Parallel, 2)
 	c.InsertTimeout = defaultTo(c.InsertTimeout, time.Minute)
@@ -207,26 +207,42 @@ func (d *Delivery) round(ctx context.Context) error {
 	return d.retryHeld(ctx)
 }
 
-// nextGroup takes the oldest sealed segments that are not being worked on, up to the limits of a group.
+// nextGroup takes the oldest sealed segments that are not being worked on, up to the limits of a group. What a busy moment left is
+// taken in quarters of a group, which need a quarter of the memory; from two groups on it is a backlog, and full ones go faster.
 func (d *Delivery) nextGroup() ([]journal.Info, error) {
-	infos, err := d.journal.List(journal.StateSealed)
+	waiting, bytes, err := d.waitingSegments()
 	if err != nil {
-		return nil, fmt.Errorf("list sealed segments: %w", err)
+		return nil, err
 	}
-	var group []journal.Info
-	rows, bytes := 0, int64(0)
-	for _, info := range infos {
-		d.undelivered[info.ID] = true
-		if d.busy[info.ID] {
-			continue
-		}
+	limit := d.cfg.GroupBytes
+	if bytes < 2*limit {
+		limit /= 4
+	}
+	bytes = 0
+	rows, taken := 0, 0
+	for _, info := range waiting {
 		rows, bytes = rows+info.Rows, bytes+info.Bytes
-		if len(group) > 0 && (rows > d.cfg.GroupRows || bytes > d.cfg.GroupBytes) {
+		if taken > 0 && (rows > d.cfg.GroupRows || bytes > limit) {
 			break
 		}
-		group = append(group, info)
+		taken++
 	}
-	return group, nil
+	return waiting[:taken], nil
+}
+
+// waitingSegments lists the sealed segments that are not being worked on, the oldest first, and their bytes.
+func (d *Delivery) waitingSegments() (waiting []journal.Info, bytes int64, err error) {
+	infos, err := d.journal.List(journal.StateSealed)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list sealed segments: %w", err)
+	}
+	for _, info := range infos {
+		d.undelivered[info.ID] = true
+		if !d.busy[info.ID] {
+			waiting, bytes = append(waiting, info), bytes+info.Bytes
+		}
+	}
+	return waiting, bytes, nil
 }
 
 // dispatch decides a group and starts its first try in a goroutine, which reports to d.results.

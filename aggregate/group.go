@@ -202,6 +202,11 @@ func (g *group) send(ctx context.Context, conn Conn, to schema.Destination, b *B
 		if rows.Len() < insertChunk {
 			return nil
 		}
+		if batch.Rows() == 0 {
+			if err := rows.Reserve(batch, to, int(b.Rows)); err != nil {
+				return err
+			}
+		}
 		return rows.AppendTo(batch, to)
 	})
 	if err == nil {

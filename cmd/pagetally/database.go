@@ -97,8 +97,12 @@ func withPool(o *clickhouse.Options) *clickhouse.Options {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 5 * time.Second
 	}
-	// A connection otherwise keeps the buffer of the largest block it ever sent: as many megabytes as there are connections.
+	// A connection otherwise keeps the buffer of the largest block it ever sent: as many megabytes as there are connections. A
+	// column is sent once that much is encoded.
 	o.FreeBufOnConnRelease = true
+	if o.MaxCompressionBuffer == 0 {
+		o.MaxCompressionBuffer = 1 << 20
+	}
 	if o.Compression == nil {
 		o.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
 	}

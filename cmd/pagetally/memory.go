@@ -10,10 +10,10 @@ import (
 )
 
 // Delivery builds a block, sends it and forgets it, so that much of the heap is garbage most of the time. The collector would let
-// it grow to twice of what lives; the soft limit makes it collect a little sooner from memoryFloor on, which keeps a busy node below
-// 150 MB. Half of what lives is always left as room: a node that needs more (many claims, large batches) is not slowed down.
+// it grow to twice of what lives; a soft limit makes it collect a little sooner where that keeps a busy node below 150 MB. The limit
+// stays above three times what lives, so that a node that needs more (a backlog, many claims) is not slowed down.
 const (
-	memoryFloor  = 100 << 20 // bytes, of all that the Go runtime holds
+	memoryFloor  = 112 << 20 // bytes, of all that the Go runtime holds
 	memoryPeriod = time.Second
 	liveMetric   = "/gc/heap/live:bytes"
 )
@@ -42,5 +42,5 @@ func boundMemory(ctx context.Context) error {
 
 // memoryLimit is the soft limit for a heap of which live bytes were in use after the last collection.
 func memoryLimit(live uint64) int64 {
-	return int64(max(memoryFloor, min(live, math.MaxInt64/2)/2*3))
+	return int64(max(memoryFloor, 3*min(live, math.MaxInt64/3)))
 }

@@ -15,9 +15,9 @@ func TestMemoryLimitLeavesRoom(t *testing.T) {
 		want int64
 	}{
 		{0, memoryFloor},
-		{60 << 20, memoryFloor},
-		{100 << 20, 150 << 20},
-		{4 << 30, 6 << 30},
+		{30 << 20, memoryFloor},
+		{100 << 20, 300 << 20},
+		{4 << 30, 12 << 30},
 	} {
 		if got := memoryLimit(test.live); got != test.want {
 			t.Errorf("limit for %d live bytes: got %d, want %d", test.live, got, test.want)
@@ -35,7 +35,7 @@ func TestMemoryLimitFollowsTheHeap(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- boundMemory(ctx) }()
-	held := make([]byte, 2*memoryFloor)
+	held := make([]byte, memoryFloor)
 	runtime.GC()
 	for end := time.Now().Add(20 * memoryPeriod); debug.SetMemoryLimit(-1) < 3*memoryFloor || debug.SetMemoryLimit(-1) == before; {
 		if time.Now().After(end) {
