@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -197,7 +198,10 @@ func TestForeignNames(t *testing.T) {
 func TestFloodOfRubbish(t *testing.T) {
 	log := &levelLog{}
 	r := newRig(t, func(c *Config) { c.Log = slog.New(log) })
-	const clients, each = 8, 250
+	clients, each := 8, 250
+	if os.Getenv("PAGETALLY_TORTURE") != "" {
+		each = 1250
+	}
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
