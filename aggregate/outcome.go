@@ -69,7 +69,9 @@ var retryCodes = map[int32]bool{
 	594: true, // ILLEGAL_STATISTICS_ACTION
 	701: true, // CLUSTER_DOESNT_EXIST
 	733: true, // TABLE_IS_BEING_RESTARTED
+	734: true, // CANNOT_WRITE_AFTER_BUFFER_CANCELED
 	735: true, // QUERY_WAS_CANCELLED_BY_CLIENT
+	745: true, // SERVER_OVERLOADED
 	999: true, // KEEPER_EXCEPTION
 	// 1000 POCO_EXCEPTION and 1001 STD_EXCEPTION carry failures of files and sockets, a full disk at a rename among them.
 	1000: true,
@@ -102,6 +104,7 @@ var configCodes = map[int32]bool{
 	452: true, // SETTING_CONSTRAINT_VIOLATION
 	497: true, // ACCESS_DENIED
 	516: true, // AUTHENTICATION_FAILED
+	774: true, // TABLE_IS_PERMANENTLY_READ_ONLY: a setting of the table
 }
 
 // classify says what err of an INSERT means. Anything that is not a server's exception is of the network or of time.

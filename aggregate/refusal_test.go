@@ -190,6 +190,23 @@ func TestTooManyPartsIsWaitedOut(t *testing.T) {
 	r.requireBalanced(accepted)
 }
 
+// TestReadOnlyTableIsWaitedOut: what a table does not take for a while is no fault of the rows.
+func TestReadOnlyTableIsWaitedOut(t *testing.T) {
+	r := newRig(t)
+	r.exec(`ALTER TABLE views MODIFY SETTING table_readonly = 1`)
+	d, stop := r.start()
+	defer stop()
+	accepted := r.feed(2)
+	r.eventually("a complaint", func() bool { return d.Ready() != nil && strings.Contains(d.Ready().Error(), "configuration") })
+	if held := r.list(journal.StateQuarantined); len(held) != 0 {
+		t.Errorf("quarantined: %+v, want nothing", held)
+	}
+	r.exec(`ALTER TABLE views MODIFY SETTING table_readonly = 0`)
+	r.eventually("delivery", func() bool { return r.journal.Stats().SealedSegments == 0 })
+	r.requireExact()
+	r.requireBalanced(accepted)
+}
+
 // TestServerThatForgets loses whole parts, as a server without fsync may when its machine fails: kept segments bring them back.
 func TestServerThatForgets(t *testing.T) {
 	r := newRig(t)
