@@ -22,6 +22,8 @@ type Config struct {
 	Node    string           // written into the ledger
 	Claims  Claims           // default: MemoryClaims over ClaimWindow and ClaimsHeld
 
+	Hot *Hot // counts of the last hour in Redis, nil: none
+
 	ClaimWindow time.Duration // how long an event id is remembered: 48 h by default, never under 24 h
 	ClaimsHeld  int           // claims held in memory, default 500,000
 
@@ -264,6 +266,7 @@ func (d *Delivery) dispatch(ctx context.Context, infos []journal.Info) error {
 	}
 	d.inFlight++
 	go func() {
+		d.cfg.Hot.count(g)
 		ctx, cancel := lingering(ctx, stopGrace)
 		defer cancel()
 		d.results <- result{g, d.firstTry(ctx, g)}

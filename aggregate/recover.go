@@ -97,6 +97,7 @@ func (d *Delivery) recoverDecision(ctx context.Context, name string) error {
 		d.busy[s.ID] = true
 	}
 	d.uncertain = append(d.uncertain, g)
+	d.cfg.Hot.count(g) // the former process may not have come to it
 	d.log.Info("a group of unknown outcome is taken up", "group", decision.ID, "rows", decision.rows())
 	return d.assertGroup(ctx, g)
 }

@@ -17,6 +17,7 @@ import (
 type Config struct {
 	Store *Store
 	Sites Sites
+	Hot   *Hot // nil: /v1/realtime reads ClickHouse
 	// Keys may be nil: then only public sites can be read, and whatever Loopback lets through.
 	Keys Keys
 	// Loopback reports whether a request comes from this machine and needs no key; nil means never.
@@ -26,7 +27,8 @@ type Config struct {
 	Metrics  prometheus.Registerer // nil registers nothing
 }
 
-// Server answers questions over HTTP: GET /v1/count, /v1/totals, /v1/timeseries, /v1/top and /v1/ledger.
+// Server answers questions over HTTP: GET /v1/count, /v1/totals, /v1/timeseries, /v1/top, /v1/realtime and
+// /v1/ledger.
 type Server struct {
 	cfg     Config
 	metrics *serverMetrics
@@ -60,6 +62,7 @@ func (s *Server) Register(app *fiber.App) {
 	app.Get("/v1/totals", ask(s, Totals, s.cfg.Store.Totals))
 	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))
 	app.Get("/v1/top", ask(s, Top, s.cfg.Store.Top))
+	app.Get("/v1/realtime", s.realtime)
 	app.Get("/v1/ledger", s.ledger)
 }
 

@@ -1,0 +1,242 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pagetally/pagetally/schema"
+)
+
+// Hot keeps the counts of the last hour in Redis, minute by minute, for reads that want them now. It is a cache: a Redis that is slow,
+// away or emptied delays and loses no event, and what the hot counts lack then is brought back by the reconciler.
+//
+// Delivery hands over each group once it is decided; a goroutine of Hot writes it. A group is counted once however often it is handed
+// over, after a restart or a lost answer: the script that adds it to a minute leaves a marker beside it.
+type Hot struct {
+	client  redis.UniversalClient
+	log     *slog.Logger
+	metrics *hotMetrics
+	now     func() time.Time
+	minutes chan []*hotMinute
+	away    atomic.Pointer[string] // why Redis is not written to, nil while it is
+
+	pending []*hotMinute // of Run's goroutine
+}
+
+// HotConfig says what a Hot works with.
+type HotConfig struct {
+	Client  redis.UniversalClient
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // nil registers nothing
+}
+
+const (
+	hotExpiry  = (schema.HotMinutes + 15) * time.Minute
+	hotTimeout = time.Second // for one pipeline
+	// Groups and minutes that wait for Redis at most. What is more is left to the reconciler.
+	hotQueue   = 16
+	hotPending = 2048
+	// hotPipeline bounds the minutes written at once.
+	hotPipeline     = 128
+	hotBackoffFirst = 100 * time.Millisecond
+	hotBackoffMost  = 5 * time.Second
+)
+
+// NewHot returns a Hot that does nothing until Run.
+func NewHot(cfg HotConfig) (*Hot, error) {
+	if cfg.Client == nil {
+		return nil, errors.New("hot counts need a Redis")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Hot{
+		client: cfg.Client, log: cfg.Log, metrics: newHotMetrics(cfg.Metrics), now: time.Now, minutes: make(chan []*hotMinute, hotQueue),
+	}, nil
+}
+
+// Ready is nil while Redis takes what is written to it.
+func (h *Hot) Ready() error {
+	if reason := h.away.Load(); reason != nil {
+		return errors.New(*reason)
+	}
+	return nil
+}
+
+// count adds up a decided group and hands it to Run. It does not wait for Redis.
+func (h *Hot) count(g *group) {
+	if h == nil {
+		return
+	}
+	minutes, err := hotMinutesOf(g, h.now())
+	if err != nil {
+		h.log.Error("cannot add a group to the hot counts", "group", g.ID, "error", err) // delivery meets the same and says what to do
+		return
+	}
+	select {
+	case h.minutes <- minutes:
+	default:
+		h.metrics.left.Add(float64(len(minutes)))
+	}
+}
+
+// Run writes until ctx ends, then makes one last try.
+func (h *Hot) Run(ctx context.Context) error {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	backoff := hotBackoffFirst
+	for {
+		select {
+		case <-ctx.Done():
+			_ = h.flush(context.WithoutCancel(ctx))
+			return nil
+		case minutes := <-h.minutes:
+			h.take(minutes)
+			if h.away.Load() != nil {
+				continue // the timer tries
+			}
+		case <-retry.C:
+		}
+		err := h.flush(ctx)
+		h.state(err)
+		if err == nil {
+			backoff = hotBackoffFirst
+			continue
+		}
+		retry.Reset(backoff)
+		backoff = min(2*backoff, hotBackoffMost)
+	}
+}
+
+// take keeps minutes until they are written; of too many the oldest are left out.
+func (h *Hot) take(minutes []*hotMinute) {
+	h.pending = append(h.pending, minutes...)
+	if over := len(h.pending) - hotPending; over > 0 {
+		h.metrics.left.Add(float64(over))
+		h.pending = slices.Delete(h.pending, 0, over)
+	}
+}
+
+// state logs a change once.
+func (h *Hot) state(err error) {
+	was := h.away.Load()
+	switch {
+	case err != nil:
+		reason := err.Error()
+		h.away.Store(&reason)
+		h.metrics.failures.Inc()
+		if was == nil {
+			h.log.Warn("hot counts wait for Redis; exact counts go on", "error", err)
+		}
+	case was != nil:
+		h.away.Store(nil)
+		h.log.Info("hot counts are written again")
+	}
+	h.metrics.up.Set(map[bool]float64{true: 1}[err == nil])
+}
+
+// flush writes what is pending and keeps what could not be written.
+func (h *Hot) flush(ctx context.Context) error {
+	for len(h.pending) > 0 {
+		now := h.pending[:min(len(h.pending), hotPipeline)]
+		failed, err := h.write(ctx, now)
+		h.pending = append(failed, h.pending[len(now):]...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write sends minutes in one pipeline and returns those whose outcome is not known to be good: writing them again is safe.
+func (h *Hot) write(ctx context.Context, minutes []*hotMinute) (failed []*hotMinute, err error) {
+	ctx, cancel := context.WithTimeout(ctx, hotTimeout)
+	defer cancel()
+	began := h.now()
+	pipe := h.client.Pipeline()
+	answers := make([]*redis.Cmd, len(minutes))
+	for i, m := range minutes {
+		answers[i] = hotScript.EvalSha(ctx, pipe, m.keys(), m.args()...)
+	}
+	_, _ = pipe.Exec(ctx) // each answer has its own error
+	for i, m := range minutes {
+		answer := answers[i].Err()
+		if redis.HasErrorPrefix(answer, "NOSCRIPT") {
+			answer = hotScript.Eval(ctx, h.client, m.keys(), m.args()...).Err()
+		}
+		if answer != nil {
+			failed = append(failed, m)
+			err = fmt.Errorf("write hot counts: %w", answer)
+			continue
+		}
+		h.metrics.minutes.Inc()
+	}
+	h.metrics.seconds.Observe(h.now().Sub(began).Seconds())
+	return failed, err
+}
+
+// hotScript adds a group to a minute, once: the marker is made in the same step. Every key gets its expiry in that step too, so that
+// none can stay for ever. KEYS: marker, minute's hash, visitors. ARGV: seconds to live, most fields, number of fields, views, events,
+// then name and count of each field, then visitors.
+var hotScript = redis.NewScript(`
+if not redis.call('SET', KEYS[1], '1', 'NX', 'EX', ARGV[1]) then return 0 end
+redis.call('HINCRBY', KEYS[2], 'views', ARGV[4])
+redis.call('HINCRBY', KEYS[2], 'events', ARGV[5])
+local most, fields = tonumber(ARGV[2]), tonumber(ARGV[3])
+local room = most - redis.call('HLEN', KEYS[2])
+for i = 6, 4 + 2 * fields, 2 do
+  local known = redis.call('HEXISTS', KEYS[2], ARGV[i]) == 1
+  if known or room > 0 then
+    redis.call('HINCRBY', KEYS[2], ARGV[i], ARGV[i + 1])
+    if not known then room = room - 1 end
+  end
+end
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+local i = 6 + 2 * fields
+while i <= #ARGV do
+  redis.call('PFADD', KEYS[3], unpack(ARGV, i, math.min(i + 499, #ARGV)))
+  i = i + 500
+end
+if i > 6 + 2 * fields then redis.call('EXPIRE', KEYS[3], ARGV[1]) end
+return 1
+`)
+
+type hotMetrics struct {
+	minutes  prometheus.Counter
+	left     prometheus.Counter
+	failures prometheus.Counter
+	up       prometheus.Gauge
+	seconds  prometheus.Histogram
+}
+
+func newHotMetrics(r prometheus.Registerer) *hotMetrics {
+	m := &hotMetrics{
+		minutes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pagetally_hot_minutes_written_total", Help: "Minutes of sites that groups were added to in Redis.",
+		}),
+		left: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pagetally_hot_left_total", Help: "Minutes left out of the hot counts because Redis did not keep up; the reconciler brings them back.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pagetally_hot_failures_total", Help: "Pipelines to Redis that failed in part or whole and were repeated.",
+		}),
+		up: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pagetally_hot_up", Help: "1 while hot counts are written to Redis, 0 while they wait for it.",
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pagetally_hot_write_seconds", Help: "Duration of a pipeline of hot counts.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
+		}),
+	}
+	if r != nil {
+		r.MustRegister(m.minutes, m.left, m.failures, m.up, m.seconds)
+	}
+	return m
+}

@@ -1,0 +1,329 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pagetally/pagetally/schema"
+)
+
+// Reconciler holds the hot counts to the exact ones: it compares the minutes that are over with the events in ClickHouse, says by how
+// much they drifted, and puts right what differs. So a Redis that was emptied is full again within minutes. Several nodes may run one.
+type Reconciler struct {
+	cfg ReconcilerConfig
+	// differed is how far a minute was off in the last round: only what stays is put right, for what is in flight is hot first.
+	differed map[siteMinute]hotSums
+	drift    *prometheus.GaugeVec
+	repaired prometheus.Counter
+}
+
+// ReconcilerConfig says what a Reconciler works with.
+type ReconcilerConfig struct {
+	Client redis.UniversalClient
+	Conn   Conn
+	// Sites are those to look at besides the ones that were counted lately.
+	Sites   func() []string
+	Every   time.Duration // between rounds, default 15 s
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // nil registers nothing
+	now     func() time.Time
+}
+
+const (
+	// hotOpenMinutes are not compared: their events may still be on the way.
+	hotOpenMinutes = 2
+	// hotSettle is how many minutes after a Redis was found empty its counts are complete again.
+	hotSettle = hotOpenMinutes + 2
+	// hotMostSites bounds a round.
+	hotMostSites = 2000
+	// hotRefillFields bounds each list of a minute that is put right.
+	hotRefillFields = schema.HotFieldLimit / 3
+)
+
+// NewReconciler returns a Reconciler that does nothing until Run.
+func NewReconciler(cfg ReconcilerConfig) (*Reconciler, error) {
+	if cfg.Client == nil || cfg.Conn == nil {
+		return nil, errors.New("the reconciler needs Redis and ClickHouse")
+	}
+	cfg.Every = defaultTo(cfg.Every, 15*time.Second)
+	if cfg.Sites == nil {
+		cfg.Sites = func() []string { return nil }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.now == nil {
+		cfg.now = time.Now
+	}
+	r := &Reconciler{
+		cfg: cfg, differed: map[siteMinute]hotSums{},
+		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "pagetally_hot_drift_ratio", Help: "How far the hot views of a site's closed minutes were off at the last comparison: |hot - exact| / exact.",
+		}, []string{"site"}),
+		repaired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pagetally_hot_minutes_repaired_total", Help: "Minutes of sites whose hot counts differed from the exact ones and were put right.",
+		}),
+	}
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(r.drift, r.repaired)
+	}
+	return r, nil
+}
+
+// Run compares at once and then every so often until ctx ends. What fails is logged once and tried again.
+func (r *Reconciler) Run(ctx context.Context) error {
+	ticker := time.NewTicker(r.cfg.Every)
+	defer ticker.Stop()
+	failing := false
+	for {
+		err := r.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			r.cfg.Log.Warn("hot counts cannot be compared with the exact ones", "error", err)
+		case err == nil && failing:
+			r.cfg.Log.Info("hot counts are compared again")
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// round looks at every site and returns the first error, having tried them all.
+func (r *Reconciler) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	minute := r.cfg.now().Unix() / 60
+	sites, err := r.sites(ctx, minute)
+	if err != nil {
+		return err
+	}
+	before := r.differed
+	r.differed = make(map[siteMinute]hotSums, len(before))
+	for _, site := range sites {
+		if e := r.site(ctx, site, minute, before); e != nil && err == nil {
+			err = fmt.Errorf("site %s: %w", site, e)
+		}
+	}
+	return err
+}
+
+// sites are the configured ones and those counted in the last hour.
+func (r *Reconciler) sites(ctx context.Context, minute int64) ([]string, error) {
+	rows, err := r.cfg.Conn.Query(ctx, `SELECT DISTINCT toString(site) FROM views WHERE bucket >= fromUnixTimestamp({from:Int64}) LIMIT {most:UInt64}`,
+		clickhouse.Named("from", fmt.Sprint((minute-schema.HotMinutes-15)*60)), clickhouse.Named("most", fmt.Sprint(hotMostSites)))
+	if err != nil {
+		return nil, fmt.Errorf("list sites: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	sites := r.cfg.Sites()
+	for rows.Next() {
+		var site string
+		if err := rows.Scan(&site); err != nil {
+			return nil, err
+		}
+		sites = append(sites, site)
+	}
+	slices.Sort(sites)
+	sites = slices.Compact(sites)
+	return sites[:min(len(sites), hotMostSites)], rows.Err()
+}
+
+// hotSums are the sums of a minute, or the difference of two.
+type hotSums struct{ views, events int64 }
+
+func (r *Reconciler) site(ctx context.Context, site string, minute int64, before map[siteMinute]hotSums) error {
+	first, last := minute-schema.HotMinutes+1, minute-hotOpenMinutes
+	exact, counted, err := r.exact(ctx, site, first)
+	if err != nil {
+		return err
+	}
+	hot, complete, err := r.hot(ctx, site, first, last)
+	if err != nil {
+		return err
+	}
+	var off, sum int64
+	for m := first; m <= last; m++ {
+		want, got := exact[m], hot[m]
+		sum += want.views
+		difference := hotSums{want.views - got.views, want.events - got.events}
+		if difference == (hotSums{}) {
+			continue
+		}
+		off += max(difference.views, -difference.views)
+		key := siteMinute{site, m}
+		r.differed[key] = difference
+		if before[key] != difference && complete {
+			continue
+		}
+		if err := r.repair(ctx, site, m, got, want); err != nil {
+			return err
+		}
+		delete(r.differed, key)
+	}
+	if complete { // what a Redis that was just emptied lacks is no drift
+		r.drift.WithLabelValues(site).Set(float64(off) / float64(max(sum, 1)))
+	}
+	return r.complete(ctx, site, minute, counted)
+}
+
+// exact reads the sums by minute from first on; counted tells whether there is any.
+func (r *Reconciler) exact(ctx context.Context, site string, first int64) (sums map[int64]hotSums, counted bool, err error) {
+	rows, err := r.cfg.Conn.Query(ctx, `SELECT intDiv(toUnixTimestamp(ts), 60) AS minute, sumIf(n, name = 'pageview'), sum(n) FROM events
+WHERE site = {site:String} AND name != 'engagement' AND ts >= fromUnixTimestamp({from:Int64}) GROUP BY minute`,
+		clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(first*60)))
+	if err != nil {
+		return nil, false, fmt.Errorf("read exact minutes: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	sums = map[int64]hotSums{}
+	for rows.Next() {
+		var minute uint32
+		var s hotSums
+		if err := rows.Scan(&minute, &s.views, &s.events); err != nil {
+			return nil, false, err
+		}
+		sums[int64(minute)], counted = s, true
+	}
+	return sums, counted, rows.Err()
+}
+
+// hot reads the sums from Redis, and whether they were complete before.
+func (r *Reconciler) hot(ctx context.Context, site string, first, last int64) (sums map[int64]hotSums, complete bool, err error) {
+	pipe := r.cfg.Client.Pipeline()
+	mark := pipe.Exists(ctx, schema.HotCompleteKey(site))
+	answers := make(map[int64]*redis.SliceCmd, last-first+1)
+	for m := first; m <= last; m++ {
+		answers[m] = pipe.HMGet(ctx, schema.HotMinuteKey(site, m), schema.HotViews, schema.HotEvents)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, false, fmt.Errorf("read hot minutes: %w", err)
+	}
+	sums = make(map[int64]hotSums, len(answers))
+	for m, answer := range answers {
+		sums[m] = hotSums{hotNumber(answer.Val()[0]), hotNumber(answer.Val()[1])}
+	}
+	return sums, mark.Val() == 1, nil
+}
+
+// hotNumber is a field of a hash, 0 when it is not there.
+func hotNumber(field any) int64 {
+	text, _ := field.(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// complete says from when on the hot counts of a site can be read: at once if there was nothing to count, else when the minutes that
+// are open now have been compared.
+func (r *Reconciler) complete(ctx context.Context, site string, minute int64, counted bool) error {
+	from := int64(0)
+	if counted {
+		from = minute + hotSettle
+	}
+	pipe := r.cfg.Client.Pipeline()
+	pipe.SetNX(ctx, schema.HotCompleteKey(site), from, hotExpiry)
+	pipe.Expire(ctx, schema.HotCompleteKey(site), hotExpiry)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("mark hot counts complete: %w", err)
+	}
+	return nil
+}
+
+// repair writes a minute anew from the events, unless Redis counted on since seen was read.
+func (r *Reconciler) repair(ctx context.Context, site string, minute int64, seen, want hotSums) error {
+	fields, err := r.exactFields(ctx, site, minute)
+	if err != nil {
+		return err
+	}
+	visitors, err := r.exactVisitors(ctx, site, minute)
+	if err != nil {
+		return err
+	}
+	keys := []string{schema.HotMinuteKey(site, minute), schema.HotVisitorsKey(site, minute)}
+	args := append([]any{int(hotExpiry / time.Second), seen.views, seen.events, len(fields) / 2, want.views, want.events}, fields...)
+	if err := hotRepairScript.Run(ctx, r.cfg.Client, keys, append(args, visitors...)...).Err(); err != nil {
+		return fmt.Errorf("repair hot minute: %w", err)
+	}
+	r.repaired.Inc()
+	return nil
+}
+
+// exactFields lists names and counts of a minute's fields in turn.
+func (r *Reconciler) exactFields(ctx context.Context, site string, minute int64) (fields []any, err error) {
+	for _, list := range []struct{ column, prefix string }{
+		{"path_key", schema.HotPath}, {"source", schema.HotSource}, {"country", schema.HotCountry},
+	} {
+		rows, err := r.cfg.Conn.Query(ctx, `SELECT toString(`+list.column+`) AS value, sum(n) AS views FROM events
+WHERE site = {site:String} AND name = 'pageview' AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({from:Int64} + 60)
+GROUP BY value ORDER BY views DESC, value LIMIT {most:UInt64}`,
+			clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(minute*60)), clickhouse.Named("most", fmt.Sprint(hotRefillFields)))
+		if err != nil {
+			return nil, fmt.Errorf("read exact lists: %w", err)
+		}
+		for rows.Next() {
+			var value string
+			var views int64
+			if err := rows.Scan(&value, &views); err != nil {
+				_ = rows.Close()
+				return nil, err
+			}
+			fields = append(fields, list.prefix+value, views)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return nil, fmt.Errorf("read exact lists: %w", err)
+		}
+	}
+	return fields, nil
+}
+
+func (r *Reconciler) exactVisitors(ctx context.Context, site string, minute int64) (visitors []any, err error) {
+	rows, err := r.cfg.Conn.Query(ctx, `SELECT DISTINCT visitor FROM events
+WHERE site = {site:String} AND name != 'engagement' AND visitor != 0 AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({from:Int64} + 60) LIMIT {most:UInt64}`,
+		clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(minute*60)), clickhouse.Named("most", fmt.Sprint(hotVisitors)))
+	if err != nil {
+		return nil, fmt.Errorf("read exact visitors: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var visitor uint64
+		if err := rows.Scan(&visitor); err != nil {
+			return nil, err
+		}
+		visitors = append(visitors, hotVisitor(visitor))
+	}
+	return visitors, rows.Err()
+}
+
+// hotRepairScript writes a minute anew. KEYS: minute's hash, visitors. ARGV: seconds to live, views and events that were seen, number of
+// fields, views, events, then name and count of each field, then visitors.
+var hotRepairScript = redis.NewScript(`
+local views = tonumber(redis.call('HGET', KEYS[1], 'views') or '0')
+local events = tonumber(redis.call('HGET', KEYS[1], 'events') or '0')
+if views ~= tonumber(ARGV[2]) or events ~= tonumber(ARGV[3]) then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'views', ARGV[5], 'events', ARGV[6])
+local fields = tonumber(ARGV[4])
+for i = 7, 5 + 2 * fields, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+local i = 7 + 2 * fields
+while i <= #ARGV do
+  redis.call('PFADD', KEYS[2], unpack(ARGV, i, math.min(i + 499, #ARGV)))
+  i = i + 500
+end
+if i > 7 + 2 * fields then redis.call('EXPIRE', KEYS[2], ARGV[1]) end
+return 1
+`)

@@ -1,0 +1,49 @@
+package schema
+
+import "strconv"
+
+// The keys of the hot counts in Redis, shared by the side that writes them and the side that reads them. All keys of a site have one
+// hash tag, so that they lie in one slot of a cluster. Minutes are counted from the Unix epoch.
+//
+//	pagetally:{SITE}:minute:M     hash: what is counted of minute M, see HotViews and the like
+//	pagetally:{SITE}:visitors:M   HyperLogLog of the visitors of minute M
+//	pagetally:{SITE}:group:ID:M   marker: the group of batches ID is in minute M already
+//	pagetally:{SITE}:complete     minute from which on no count of the last hour is missing; without it some may be
+const hotPrefix = "pagetally:{"
+
+// Fields of a minute's hash. The ones with a value behind them are bounded: see HotFieldLimit.
+const (
+	HotViews   = "views"
+	HotEvents  = "events" // of all names, engagement pings left out
+	HotPath    = "path:"
+	HotSource  = "source:"
+	HotCountry = "country:"
+)
+
+const (
+	// HotMinutes is how far back hot counts reach; keys expire a quarter of an hour later.
+	HotMinutes = 60
+	// HotFieldLimit bounds the fields of a minute's hash. What comes after is in the sums alone.
+	HotFieldLimit = 600
+)
+
+// HotMinuteKey is the key of a minute's hash.
+func HotMinuteKey(site string, minute int64) string { return hotKey(site, ":minute:", minute) }
+
+// HotVisitorsKey is the key of a minute's visitors.
+func HotVisitorsKey(site string, minute int64) string { return hotKey(site, ":visitors:", minute) }
+
+// HotGroupKey is the key that says that a group of batches is counted in a minute.
+func HotGroupKey(site, group string, minute int64) string {
+	return hotKey(site, ":group:"+group+":", minute)
+}
+
+// HotScratchKey is where visitors of several minutes are merged. It expires soon.
+func HotScratchKey(site string, minutes int64) string { return hotKey(site, ":scratch:", minutes) }
+
+// HotCompleteKey is the key of the minute from which on the hot counts of a site can be read.
+func HotCompleteKey(site string) string { return hotPrefix + site + "}:complete" }
+
+func hotKey(site, what string, minute int64) string {
+	return hotPrefix + site + "}" + what + strconv.FormatInt(minute, 10)
+}
