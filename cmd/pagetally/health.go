@@ -9,11 +9,13 @@ type check struct {
 	// needed says that the server cannot take events without the part. ClickHouse and delivery are not needed: the
 	// journal holds what they will count.
 	needed bool
+	// cache says that without the part the same answers come from elsewhere: it makes the server no less ready.
+	cache bool
 }
 
 // readiness is the body of /readyz.
 type readiness struct {
-	Ready bool                 `json:"ready"` // every part works
+	Ready bool                 `json:"ready"` // every part works but for caches
 	Parts map[string]partState `json:"parts"`
 }
 
@@ -37,7 +39,7 @@ func registerHealth(app *fiber.App, checks []check) {
 			state := partState{Ready: true, Needed: part.needed}
 			if err := part.ready(); err != nil {
 				state.Ready, state.Reason = false, err.Error()
-				r.Ready = r.Ready && ingestOnly && !part.needed
+				r.Ready = r.Ready && (part.cache || ingestOnly && !part.needed)
 			}
 			r.Parts[part.name] = state
 		}

@@ -59,7 +59,12 @@ func run(ctx context.Context, s *Settings, log *slog.Logger, out io.Writer) erro
 		return err
 	}
 	defer closing(log, "clickhouse", db.Close)
-	parts, err := assemble(s, db, waiting, server, log, metrics)
+	hot, err := openRedis(s, log)
+	if err != nil {
+		return err
+	}
+	defer closing(log, "redis", hot.Close)
+	parts, err := assemble(s, db, hot, waiting, server, log, metrics)
 	if err != nil {
 		return err
 	}
@@ -82,14 +87,17 @@ type parts struct {
 	sites    *ingest.LiveSites
 	keys     *ingest.Keys
 	places   *geo.Database // nil without --geo
+	redis    *hotStore     // nil with --redis=off, as the two that use it
+	hot      *aggregate.Hot
+	compare  *aggregate.Reconciler
 	delivery *aggregate.Delivery
 	ingest   *ingest.Server
 	server   *httpServer
 	log      *slog.Logger
 }
 
-func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpServer, log *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
-	p := &parts{db: db, journal: waiting, server: server, log: log}
+func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal, server *httpServer, log *slog.Logger, metrics *prometheus.Registry) (*parts, error) {
+	p := &parts{db: db, redis: hot, journal: waiting, server: server, log: log}
 	var err error
 	if p.sites, err = s.liveSites(db, log); err != nil {
 		return nil, err
@@ -104,7 +112,22 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	if p.salts, err = ingest.OpenSalts(ingest.SaltsConfig{Path: s.path(saltsFile), Conn: db, Node: waiting.Node(), Log: log}); err != nil {
 		return nil, err
 	}
-	if p.delivery, err = aggregate.New(deliveryConfig(s, db, waiting, log, metrics)); err != nil {
+	var hotReads *query.Hot
+	if hot != nil {
+		if p.hot, err = aggregate.NewHot(aggregate.HotConfig{Client: hot, Log: log, Metrics: metrics}); err != nil {
+			return nil, err
+		}
+		p.compare, err = aggregate.NewReconciler(aggregate.ReconcilerConfig{
+			Client: hot, Conn: db, Sites: p.domains, Log: log, Metrics: metrics,
+		})
+		if err != nil {
+			return nil, err
+		}
+		hotReads = query.NewHot(hot)
+	}
+	delivers := deliveryConfig(s, db, waiting, log, metrics)
+	delivers.Hot = p.hot
+	if p.delivery, err = aggregate.New(delivers); err != nil {
 		return nil, err
 	}
 	tokenSecret, err := ingest.OpenSecret(s.path(tokenFile))
@@ -130,7 +153,7 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 		return nil, err
 	}
 	reading, err := query.New(query.Config{
-		Store: store, Sites: readSites{p.sites.Sites}, Keys: readKeys{p.keys}, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
+		Store: store, Hot: hotReads, Sites: readSites{p.sites.Sites}, Keys: readKeys{p.keys}, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -144,6 +167,15 @@ func assemble(s *Settings, db *database, waiting *journal.Journal, server *httpS
 	receiving.Register(server.app)
 	reading.Register(server.app)
 	return p, nil
+}
+
+// domains lists the sites that are known by name.
+func (p *parts) domains() []string {
+	var domains []string
+	for _, site := range p.sites.Known() {
+		domains = append(domains, site.Domain)
+	}
+	return domains
 }
 
 // keepDelivered is how long delivered segments are kept against a server that loses what it answered for. The embedded engine
@@ -179,6 +211,14 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	defer l.stop("keys")
 	l.start("salts", p.afterTables(p.salts.Run))
 	defer l.stop("salts")
+	if p.redis != nil {
+		l.start("redis", p.redis.Run)
+		defer l.stop("redis")
+		l.start("hot counts", p.hot.Run)
+		defer l.stop("hot counts")
+		l.start("reconciler", p.afterTables(p.compare.Run))
+		defer l.stop("reconciler")
+	}
 	l.start("delivery", p.afterTables(p.delivery.Run))
 	defer l.stop("delivery")
 	l.start("paths", p.afterTables(func(ctx context.Context) error { return p.ingest.SeedPaths(ctx, p.db) }))
@@ -241,12 +281,16 @@ func (p *parts) afterTables(run func(context.Context) error) func(context.Contex
 
 // checks are what /readyz asks.
 func (p *parts) checks() []check {
-	return []check{
+	checks := []check{
 		{name: "journal", needed: true, ready: p.journal.Err},
 		{name: "salts", needed: true, ready: p.salts.Rotate}, // does nothing while the days around now have theirs
 		{name: "clickhouse", ready: p.db.ready},
 		{name: "delivery", ready: p.delivery.Ready},
 	}
+	if p.hot != nil {
+		checks = append(checks, check{name: "redis", ready: p.hot.Ready, cache: true})
+	}
+	return checks
 }
 
 // Secrets that lie in the data folder.

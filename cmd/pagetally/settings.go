@@ -23,6 +23,7 @@ type Settings struct {
 	Listen     string   `help:"Address for HTTP, HOST:PORT. Port 0 takes a free one." default:"127.0.0.1:8080"`
 	Data       string   `help:"Folder for the journal, the salts and the embedded engine. One process a folder." default:"./pagetally-data" placeholder:"DIR"`
 	ClickHouse string   `name:"clickhouse" help:"'embedded', or the URL of a server: clickhouse://USER:PASSWORD@HOST:9000/DATABASE (https:// and http:// for its HTTP port)." default:"embedded" placeholder:"URL"`
+	Redis      string   `help:"Where the counts of the last hour are kept: 'embedded' in this process, 'off', or the URL of a server: redis://USER:PASSWORD@HOST:6379/0 (rediss:// for TLS; ?master_name= for sentinels, ?addr= for a cluster's further nodes)." default:"embedded" placeholder:"URL"`
 	Site       []string `help:"Domains that may be counted, separated by commas, beside those of --sites and 'sites add'. '*' takes any, on loopback only, and is the default there unless --sites is given." placeholder:"DOMAIN"`
 	Sites      siteList `help:"Sites with settings of their own, as a list in YAML." placeholder:"YAML"`
 	Zone       string   `help:"Time zone in which the sites' days begin (IANA name)." default:"UTC"`
@@ -78,6 +79,13 @@ func (s *Settings) Validate() error {
 	}
 	if err := validateClickHouse(s.ClickHouse); err != nil {
 		return fmt.Errorf("--clickhouse: %w", err)
+	}
+	if s.Redis != embeddedRedis && s.Redis != noRedis {
+		client, err := redisClient(s.Redis)
+		if err != nil {
+			return fmt.Errorf("--redis: %w", err)
+		}
+		_ = client.Close()
 	}
 	return s.validateLimits()
 }
@@ -170,7 +178,7 @@ func (s *Settings) path(elem ...string) string {
 // masked returns a copy that may be printed.
 func (s *Settings) masked() Settings {
 	c := *s
-	c.ClickHouse = maskPassword(s.ClickHouse)
+	c.ClickHouse, c.Redis = maskPassword(s.ClickHouse), maskPassword(s.Redis)
 	return c
 }
 

@@ -66,13 +66,15 @@ func TestConfigReadsWhatItPrints(t *testing.T) {
 }
 
 func TestConfigMasksPasswords(t *testing.T) {
-	for _, url := range []string{
-		"clickhouse://pagetally:s3cret@ch.example:9000/pagetally",
-		"clickhouse://ch.example:9000?username=pagetally&password=s3cret",
+	for _, flag := range []string{
+		"--clickhouse=clickhouse://pagetally:s3cret@server.example:9000/pagetally",
+		"--clickhouse=clickhouse://server.example:9000?username=pagetally&password=s3cret",
+		"--redis=redis://pagetally:s3cret@server.example:6379/0",
+		"--redis=rediss://:s3cret@server.example:26379?master_name=main",
 	} {
-		got, stderr, code := printConfig(t, "--clickhouse", url)
-		if code != 0 || strings.Contains(got+stderr, "s3cret") || !strings.Contains(got, "ch.example") {
-			t.Errorf("%s prints (%d):\n%s%s", url, code, got, stderr)
+		got, stderr, code := printConfig(t, flag)
+		if code != 0 || strings.Contains(got+stderr, "s3cret") || !strings.Contains(got, "server.example") {
+			t.Errorf("%s prints (%d):\n%s%s", flag, code, got, stderr)
 		}
 	}
 }
@@ -85,6 +87,7 @@ func TestSettingsRefused(t *testing.T) {
 	}{
 		{"unknown flag", []string{"--jurnal-max=1GiB"}, "--jurnal-max"},
 		{"no port", []string{"--listen=127.0.0.1"}, "--listen"},
+		{"no Redis", []string{"--redis=localhost:6379"}, "--redis"},
 		{"any site, open to all", []string{"--listen=:8080", "--site=*"}, "--site"},
 		{"any site and one", []string{"--site=*,a.example"}, "--site"},
 		{"site without a domain", []string{"--sites=[{zone: UTC}]"}, "--sites: site \"\": domain"},
