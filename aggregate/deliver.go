@@ -28,7 +28,7 @@ type Config struct {
 	ClaimsHeld  int           // claims held in memory, default 500,000
 
 	GroupRows     int           // rows taken together at most, default 100,000; the limit of one INSERT is 500,000
-	GroupBytes    int64         // bytes of segments taken together at most, default 20 MiB: of a backlog; see nextGroup. An INSERT in flight needs some 10 times what it holds
+	GroupBytes    int64         // bytes of segments taken together at most, default 10 MiB: of a backlog; see nextGroup. An INSERT in flight needs some 10 times what it holds
 	Parallel      int           // INSERTs in flight at most, default 2
 	InsertTimeout time.Duration // for one attempt, default 60 s
 	MaxBackoff    time.Duration // between attempts, default 5 s
@@ -59,7 +59,7 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("claim window %v is under %v", c.ClaimWindow, minWindow)
 	}
 	c.GroupRows = min(defaultTo(c.GroupRows, 100_000), maxGroupRows)
-	c.GroupBytes = min(defaultTo(c.GroupBytes, 20<<20), maxGroupBytes)
+	c.GroupBytes = min(defaultTo(c.GroupBytes, 10<<20), maxGroupBytes)
 	c.ClaimsHeld = defaultTo(c.ClaimsHeld, 500_000)
 	c.Parallel = defaultTo(c.Parallel, 2)
 	c.InsertTimeout = defaultTo(c.InsertTimeout, time.Minute)
@@ -210,7 +210,7 @@ func (d *Delivery) round(ctx context.Context) error {
 }
 
 // nextGroup takes the oldest sealed segments that are not being worked on, up to the limits of a group. What a busy moment left is
-// taken in quarters of a group, which need a quarter of the memory; from two groups on it is a backlog, and full ones go faster.
+// taken in halves of a group, which need half of the memory; from two groups on it is a backlog, and full ones go faster.
 func (d *Delivery) nextGroup() ([]journal.Info, error) {
 	waiting, bytes, err := d.waitingSegments()
 	if err != nil {
@@ -218,7 +218,7 @@ func (d *Delivery) nextGroup() ([]journal.Info, error) {
 	}
 	limit := d.cfg.GroupBytes
 	if bytes < 2*limit {
-		limit /= 4
+		limit /= 2
 	}
 	bytes = 0
 	rows, taken := 0, 0

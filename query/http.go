@@ -34,6 +34,7 @@ type Server struct {
 	metrics *serverMetrics
 	// lastLog limits a repeated failure to one line in logEvery.
 	lastLog atomic.Int64
+	streams *streams
 }
 
 const logEvery = 10 * time.Second
@@ -53,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register query metrics: %w", err)
 	}
-	return &Server{cfg: cfg, metrics: m}, nil
+	return &Server{cfg: cfg, metrics: m, streams: newStreams()}, nil
 }
 
 // Register adds the routes to app.
@@ -63,6 +64,7 @@ func (s *Server) Register(app *fiber.App) {
 	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))
 	app.Get("/v1/top", ask(s, Top, s.cfg.Store.Top))
 	app.Get("/v1/realtime", s.realtime)
+	app.Get("/v1/realtime/stream", s.stream)
 	app.Get("/v1/ledger", s.ledger)
 }
 

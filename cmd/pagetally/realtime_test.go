@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -101,4 +103,61 @@ func testRedisDies(t *testing.T, p *process, server *redistest.Server) {
 	// It came back empty: until it is full again the answer is ClickHouse's, and right.
 	p.awaitRealtime("example.com", 6, "exact")
 	p.awaitCount("/now", 5)
+}
+
+// TestRealtimeStream follows a site over server-sent events, and the server stops although a stream is open.
+func TestRealtimeStream(t *testing.T) {
+	p := startServer(t, t.TempDir(), "--site=example.com")
+	p.awaitRealtime("example.com", 0, "hot")
+	response, err := http.Get(p.url + "/v1/realtime/stream?site=example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != "text/event-stream" {
+		t.Fatalf("%d %s", response.StatusCode, got)
+	}
+	events := make(chan realtimeAnswer, 100)
+	go func() {
+		defer close(events)
+		lines := bufio.NewScanner(response.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var a realtimeAnswer
+				if err := json.Unmarshal([]byte(data), &a); err != nil {
+					t.Errorf("event %s: %v", data, err)
+				}
+				events <- a
+			}
+		}
+	}()
+	await := func(want int64) {
+		t.Helper()
+		deadline := time.After(20 * time.Second)
+		for {
+			select {
+			case a, ok := <-events:
+				if !ok {
+					t.Fatal("the stream ended")
+				}
+				if a.Views.Last5 == want {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("no event says %d views", want)
+			}
+		}
+	}
+	await(0)
+	p.send("/live")
+	await(1)
+	p.send("/live")
+	await(2)
+	if status, _ := p.get("/v1/realtime/stream", nil); status != http.StatusBadRequest {
+		t.Errorf("no site: %d, want 400", status)
+	}
+	p.stop()
+	for range events { // until the server's end has ended the stream
+	}
 }

@@ -92,6 +92,7 @@ type parts struct {
 	compare  *aggregate.Reconciler
 	delivery *aggregate.Delivery
 	ingest   *ingest.Server
+	reads    *query.Server
 	server   *httpServer
 	log      *slog.Logger
 }
@@ -163,7 +164,7 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	if s.Pprof {
 		registerPprof(server.app)
 	}
-	p.ingest = receiving
+	p.ingest, p.reads = receiving, reading
 	receiving.Register(server.app)
 	reading.Register(server.app)
 	return p, nil
@@ -240,6 +241,7 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 		p.log.Error("a part failed, stopping", "error", failure)
 	}
 	deadline := time.Now().Add(s.StopTimeout)
+	p.reads.StopStreams()
 	if err := p.server.shutdown(s.StopTimeout / 2); err != nil {
 		p.log.Warn("requests were cut off", "error", err)
 	}
