@@ -46,7 +46,7 @@ func TestChaosOutage(t *testing.T) {
 
 func outageLength() time.Duration {
 	if torture() {
-		return time.Minute
+		return 5 * time.Minute
 	}
 	return 10 * time.Second
 }
