@@ -201,6 +201,19 @@ func TestPlausibleText(t *testing.T) {
 	}
 }
 
+// A body is read for what it is, whatever type its sender gives it: never as a form without fields.
+func TestPlausibleContentTypes(t *testing.T) {
+	for _, contentType := range []string{
+		"application/json", "text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "application/octet-stream", "",
+	} {
+		r := newRig(t)
+		r.beacon(202, `{"n":"pageview","u":"https://example.com/pricing","d":"example.com"}`, "Content-Type: "+contentType)
+		if e := r.only(); e.Path != "/pricing" {
+			t.Errorf("%s: path %q, want /pricing", contentType, e.Path)
+		}
+	}
+}
+
 func TestPlausibleMethodsAndCORS(t *testing.T) {
 	r := newRig(t)
 	const body = `{"n":"pageview","u":"https://example.com/","d":"example.com"}`

@@ -143,6 +143,23 @@ func TestLast24HoursAndToday(t *testing.T) {
 	}
 }
 
+// Visitors of a week are not the sum of its days' visitors.
+func TestVisitorOfSeveralDaysIsOne(t *testing.T) {
+	s := newTables(t)
+	events := viewsAt("2025-03-03T10:00:00Z", "2025-03-03T11:00:00Z", "2025-03-04T10:00:00Z", "2025-03-04T11:00:00Z", "2025-03-05T10:00:00Z", "2025-03-05T11:00:00Z")
+	for i := range events {
+		events[i].Visitor = 77
+	}
+	s.insert(events...)
+	got, err := s.store.Timeseries(context.Background(), s.request(Timeseries, "UTC", "from", "2025-03-03", "to", "2025-03-09", "interval", "week", "metrics", "views,visitors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Results) != 1 || *got.Results[0].Views != 6 || *got.Results[0].Visitors != 1 {
+		t.Errorf("got %+v, want one week of 6 views and 1 visitor", got.Results)
+	}
+}
+
 // Headline, bars and every breakdown of one screen follow the same clock.
 func TestBreakdownsAgree(t *testing.T) {
 	s := newTables(t)
