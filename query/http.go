@@ -27,14 +27,15 @@ type Config struct {
 	Metrics  prometheus.Registerer // nil registers nothing
 }
 
-// Server answers questions over HTTP: GET /v1/count, /v1/totals, /v1/timeseries, /v1/top, /v1/realtime and
-// /v1/ledger.
+// Server answers questions over HTTP: GET /v1/count, /v1/totals, /v1/timeseries, /v1/top, /v1/realtime,
+// /v1/ledger, and badges.
 type Server struct {
 	cfg     Config
 	metrics *serverMetrics
 	// lastLog limits a repeated failure to one line in logEvery.
 	lastLog atomic.Int64
 	streams *streams
+	badges  *badges
 }
 
 const logEvery = 10 * time.Second
@@ -54,7 +55,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register query metrics: %w", err)
 	}
-	return &Server{cfg: cfg, metrics: m, streams: newStreams()}, nil
+	return &Server{cfg: cfg, metrics: m, streams: newStreams(), badges: newBadges()}, nil
 }
 
 // Register adds the routes to app.
@@ -66,6 +67,8 @@ func (s *Server) Register(app *fiber.App) {
 	app.Get("/v1/realtime", s.realtime)
 	app.Get("/v1/realtime/stream", s.stream)
 	app.Get("/v1/ledger", s.ledger)
+	app.Get("/badge/*", s.badge)
+	app.Get("/counter/*", s.counter)
 }
 
 // ask is the way of every question: who may ask, what is asked, the answer.

@@ -72,6 +72,7 @@ type Site struct {
 	Paths     schema.PathRules
 	WeekStart WeekStart
 	Public    bool // may be read without a key
+	Badge     bool // its counts may be shown as badges, to anybody
 }
 
 // Sites finds a site by the domain a caller wrote.

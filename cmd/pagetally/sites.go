@@ -76,5 +76,6 @@ func (s readSites) ReadSite(domain string) (query.Site, bool) {
 	}
 	return query.Site{
 		Domain: site.Domain, Zone: site.Zone, Paths: site.Paths, WeekStart: query.WeekStart(site.WeekStart), Public: site.Public,
+		Badge: site.Badge,
 	}, true
 }
