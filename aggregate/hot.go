@@ -46,6 +46,7 @@ const (
 	hotPending = 2048
 	// hotPipeline bounds the minutes written at once.
 	hotPipeline     = 128
+	hotLook         = 10 * time.Second // between two looks at a Redis that is not written to
 	hotBackoffFirst = 100 * time.Millisecond
 	hotBackoffMost  = 5 * time.Second
 )
@@ -92,16 +93,24 @@ func (h *Hot) count(g *group) {
 func (h *Hot) Run(ctx context.Context) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
+	look := time.NewTicker(hotLook)
+	defer look.Stop()
 	backoff := hotBackoffFirst
 	for {
 		select {
 		case <-ctx.Done():
-			_ = h.flush(context.WithoutCancel(ctx))
+			if len(h.pending) > 0 {
+				_ = h.flush(context.WithoutCancel(ctx))
+			}
 			return nil
 		case minutes := <-h.minutes:
 			h.take(minutes)
 			if h.away.Load() != nil {
 				continue // the timer tries
+			}
+		case <-look.C:
+			if h.away.Load() != nil {
+				continue
 			}
 		case <-retry.C:
 		}
@@ -143,8 +152,13 @@ func (h *Hot) state(err error) {
 	h.metrics.up.Set(map[bool]float64{true: 1}[err == nil])
 }
 
-// flush writes what is pending and keeps what could not be written.
+// flush writes what is pending and keeps what could not be written. With nothing to write it asks whether Redis is there.
 func (h *Hot) flush(ctx context.Context) error {
+	if len(h.pending) == 0 {
+		ctx, cancel := context.WithTimeout(ctx, hotTimeout)
+		defer cancel()
+		return h.client.Ping(ctx).Err()
+	}
 	for len(h.pending) > 0 {
 		now := h.pending[:min(len(h.pending), hotPipeline)]
 		failed, err := h.write(ctx, now)
