@@ -22,8 +22,6 @@ func (s *Settings) openEnrichment(log *slog.Logger, metrics prometheus.Registere
 		if e.places, err = geo.Open(geo.Options{Path: s.Geo, Log: log, Metrics: metrics}); err != nil {
 			return e, fmt.Errorf("--geo: %w", err)
 		}
-	} else {
-		log.Info("countries are unknown: --geo names no database")
 	}
 	if s.SpamList != "" {
 		if e.spam, err = ingest.ReadSpamList(s.SpamList); err != nil {

@@ -139,7 +139,9 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	if err != nil {
 		return nil, err
 	}
-	p.places = enrich.places
+	if p.places = enrich.places; p.places == nil {
+		log.Info("countries are unknown: --geo names no database")
+	}
 	receives := ingest.Config{
 		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: p.sites.Sites, Delivery: p.delivery,
 		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), TokenSecret: tokenSecret, Log: log, Metrics: metrics,
