@@ -24,6 +24,8 @@ type Config struct {
 
 	Hot *Hot // counts of the last hour in Redis, nil: none
 
+	Watch Watcher // told what becomes of segments, nil: nobody
+
 	ClaimWindow time.Duration // how long an event id is remembered: 48 h by default, never under 24 h
 	ClaimsHeld  int           // claims held in memory, default 500,000
 
@@ -42,6 +44,20 @@ type Config struct {
 	// Step, if set, is called with the name of each step between two effects. Tests stop or kill the process there.
 	Step func(name string)
 }
+
+// Watcher is told what becomes of this node's segments, by Run's goroutine: it must not block.
+type Watcher interface {
+	// Sending comes before any row of the segment is sent. A group that the former process left is sent without it.
+	Sending(segment ulid.ULID)
+	// Settled comes when the segment's rows are stored or set aside.
+	Settled(segment ulid.ULID)
+}
+
+// unwatched is nobody.
+type unwatched struct{}
+
+func (unwatched) Sending(ulid.ULID) {}
+func (unwatched) Settled(ulid.ULID) {}
 
 // Hard limits of one INSERT: memory of both sides follows from them.
 const (
@@ -68,6 +84,9 @@ func (c *Config) setDefaults() error {
 	c.KeepBytes = defaultTo(c.KeepBytes, 1<<30)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Watch == nil {
+		c.Watch = unwatched{}
 	}
 	if c.Step == nil {
 		c.Step = func(string) {}
@@ -263,6 +282,7 @@ func (d *Delivery) dispatch(ctx context.Context, infos []journal.Info) error {
 	}
 	for _, info := range infos {
 		d.busy[info.ID] = true
+		d.cfg.Watch.Sending(info.ID)
 	}
 	d.inFlight++
 	go func() {
@@ -293,6 +313,7 @@ func (d *Delivery) closed(g *group) {
 		delete(d.busy, s.ID)
 		delete(d.undelivered, s.ID)
 		d.ledger.storedSegments.Add(s.ID, struct{}{})
+		d.cfg.Watch.Settled(s.ID)
 		d.waiters.done(s.ID)
 	}
 	d.kept.add(d, g)

@@ -141,6 +141,7 @@ func (d *Delivery) setAsideDamaged(infos []journal.Info) error {
 		}
 		d.quarantined[info.ID] = true
 		delete(d.undelivered, info.ID)
+		d.cfg.Watch.Settled(info.ID)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -18,7 +19,9 @@ type batch struct {
 	idempotent bool
 	idemKey    [32]byte
 
-	sites    []*Site // of the accepted events
+	counts   bool      // are to be returned
+	counted  []counted // the accepted events, if so
+	sites    []*Site   // of the accepted events
 	errors   []itemError
 	bad      int
 	dropped  []Reason // of filtered events
@@ -53,6 +56,9 @@ func (b *batch) read(items [][]byte) error {
 		}
 		b.work.frame.add(&h.event)
 		b.sites = append(b.sites, h.site)
+		if b.counts {
+			b.counted = append(b.counted, counted{i, page{h.site.Domain, strings.Clone(h.event.PathKey)}})
+		}
 	}
 	return nil
 }

@@ -103,6 +103,7 @@ func (s *Server) rehearse(x *Explanation, request *fasthttp.Request, peer netip.
 	notes := &notebook{}
 	copied := *s
 	copied.journal, copied.delivery, copied.trace = notes, nil, &trace{}
+	copied.pending, copied.returns = nil, nil
 	copied.metrics, _ = newMetrics(nil) // fails for a registry only
 	copied.idempotency = newIdempotencyKeys(s.now)
 	copied.refusals = &edgeLog{log: slog.New(slog.DiscardHandler)}

@@ -22,6 +22,8 @@ type nativeReply struct {
 	Accepted int         `json:"accepted"`
 	Receipt  string      `json:"receipt,omitempty"`
 	Errors   []itemError `json:"errors"`
+	Counts   []itemCount `json:"counts,omitzero"` // when asked for
+	Meta     *countMeta  `json:"meta,omitempty"`  // of the counts
 }
 
 func (s *Server) registerNative(app *fiber.App) {
@@ -53,6 +55,10 @@ func (s *Server) nativeRequest(c *fiber.Ctx, by *caller) error {
 	if err != nil {
 		return err
 	}
+	counts, err := returnOf(c)
+	if err != nil {
+		return err
+	}
 	w := getWork()
 	defer putWork(w)
 	body, err := readBody(c, MaxBatchBytes, &w.body)
@@ -63,7 +69,10 @@ func (s *Server) nativeRequest(c *fiber.Ctx, by *caller) error {
 	if err != nil {
 		return err
 	}
-	b := batch{server: s, by: by, rights: rights, work: w}
+	b := batch{server: s, by: by, rights: rights, work: w, counts: counts}
+	if counts && s.pending != nil {
+		s.pending.ask()
+	}
 	forget, err := b.useIdempotencyKey(c, body)
 	if err != nil {
 		return err
@@ -94,6 +103,9 @@ func (s *Server) answerNative(c *fiber.Ctx, b *batch, reply nativeReply, ack boo
 		status = reply.Error.Status
 	case ack && reply.Accepted > 0 && s.waitStored(b):
 		status = fiber.StatusOK
+	}
+	if b.counts {
+		s.returnCounts(b, &reply)
 	}
 	return c.Status(status).JSON(reply)
 }

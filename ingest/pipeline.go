@@ -137,11 +137,17 @@ func enrichPage(_ *Server, h *hit) Reason {
 type frame struct {
 	payload []byte
 	rows    int
+	views   []view // of the events
+	paths   []byte // what their paths point into: by the end of a batch its parser has used its memory again
 }
 
 func (f *frame) add(e *schema.Event) {
 	f.payload = e.AppendTo(f.payload)
 	f.rows++
+	f.noteView(e)
 }
 
-func (f *frame) reset() { f.payload, f.rows = f.payload[:0], 0 }
+func (f *frame) reset() {
+	clear(f.views)
+	f.payload, f.rows, f.views, f.paths = f.payload[:0], 0, f.views[:0], f.paths[:0]
+}

@@ -264,3 +264,12 @@ func (r *rig) refused(reason Reason) int {
 
 // fast are the limits of the rig's busiest site: the tests send from one address.
 var fast = Limits{PerAddress: 1e6, PerSite: 1e6}
+
+func decodeReply(t testing.TB, body string) nativeReply {
+	t.Helper()
+	var answer nativeReply
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		t.Fatalf("%v in %.200s", err, body)
+	}
+	return answer
+}

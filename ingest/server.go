@@ -54,6 +54,11 @@ type Config struct {
 	Sites    *Sites
 	Delivery Delivery // nil: receipts read "pending" and ack=stored answers 202 at its deadline
 
+	// Totals and Pending make the counts of POST /v1/events?return=count; without both there are none. Delivery has to report to
+	// Pending.
+	Totals  Totals
+	Pending *Pending
+
 	Places    Places   // nil: country, region and city are unknown
 	SpamHosts []string // whose referrers are spam, besides the built-in list
 
@@ -95,6 +100,9 @@ type Server struct {
 	siteRates   *rateTable // beacons by site
 	paths       *pathSet
 
+	pending *Pending  // nil: no counts are returned
+	returns *returner // likewise
+
 	trace *trace // of a hit that is explained: nothing is taken from a limit
 }
 
@@ -125,13 +133,18 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ingest metrics: %w", err)
 	}
-	return &Server{
+	s := &Server{
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
 		places: cfg.Places, spam: newSpamHosts(cfg.SpamHosts),
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
 		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(maxPaths),
-	}, nil
+	}
+	if cfg.Totals != nil && cfg.Pending != nil {
+		s.pending = cfg.Pending
+		s.returns = &returner{totals: cfg.Totals, pending: cfg.Pending}
+	}
+	return s, nil
 }
 
 // Register adds the routes to app, whose configuration must come from FiberConfig.
@@ -162,5 +175,8 @@ func (s *Server) append(f *frame) (journal.Position, error) {
 	// The request's own context would end with the server's shutdown and cut off requests that shutdown waits for.
 	pos, err := s.journal.Append(s.deadline.context(s.now()), f.payload, f.rows)
 	s.refusals.note(err)
+	if err == nil {
+		s.pending.note(pos, f.views)
+	}
 	return pos, err
 }

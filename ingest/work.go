@@ -28,6 +28,9 @@ type work struct {
 // maxKept bounds the buffers that wait in the pool for the next request.
 const maxKept = 256 << 10
 
+// maxKeptViews is likewise, in entries.
+const maxKeptViews = 4096
+
 var works = sync.Pool{New: func() any { return new(work) }}
 
 func getWork() *work {
@@ -38,9 +41,10 @@ func getWork() *work {
 
 // putWork gives w back. What points into the request is dropped, so that nothing of it can be read by mistake later.
 func putWork(w *work) {
-	if cap(w.body) > maxKept || cap(w.frame.payload) > maxKept {
+	if cap(w.body) > maxKept || cap(w.frame.payload) > maxKept || cap(w.frame.views) > maxKeptViews {
 		return
 	}
+	w.frame.reset()
 	w.hit = hit{}
 	w.plausible.reset()
 	clear(w.props)

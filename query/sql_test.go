@@ -55,6 +55,7 @@ func TestGoldenSQL(t *testing.T) {
 		})
 	}
 	golden(t, "extent", text(extentSQL("example.com")))
+	golden(t, "total", text(totalSQL("example.com", "/a")))
 }
 
 func statements(r *Request) string {

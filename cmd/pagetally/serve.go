@@ -128,7 +128,13 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	}
 	delivers := deliveryConfig(s, db, waiting, log, metrics)
 	delivers.Hot = p.hot
+	pending := ingest.NewPending()
+	delivers.Watch = pending
 	if p.delivery, err = aggregate.New(delivers); err != nil {
+		return nil, err
+	}
+	store, err := query.NewStore(query.StoreConfig{Conn: db, InFlight: p.delivery})
+	if err != nil {
 		return nil, err
 	}
 	tokenSecret, err := ingest.OpenSecret(s.path(tokenFile))
@@ -143,15 +149,11 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 		log.Info("countries are unknown: --geo names no database")
 	}
 	receives := ingest.Config{
-		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: p.sites.Sites, Delivery: p.delivery,
+		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: p.sites.Sites, Delivery: p.delivery, Totals: store, Pending: pending,
 		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), TokenSecret: tokenSecret, Log: log, Metrics: metrics,
 	}
 	enrich.into(&receives)
 	receiving, err := ingest.New(receives)
-	if err != nil {
-		return nil, err
-	}
-	store, err := query.NewStore(query.StoreConfig{Conn: db, InFlight: p.delivery})
 	if err != nil {
 		return nil, err
 	}
