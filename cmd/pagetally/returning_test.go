@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// returned is the answer of ?return=count.
+type returned struct {
+	Counts []struct {
+		Index int
+		Path  string
+		Views int64
+	}
+	Meta struct {
+		Exact       map[string]bool
+		OffBy       map[string]int64 `json:"off_by"`
+		Unavailable string
+	}
+}
+
+func (p *process) returning(params, body string) (returned, error) {
+	var got returned
+	request, err := http.NewRequest(http.MethodPost, p.url+"/v1/events?return=count"+params, strings.NewReader(body))
+	if err != nil {
+		return got, err
+	}
+	request.Header.Set("User-Agent", browser)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return got, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return got, err
+	}
+	if response.StatusCode/100 != 2 {
+		return got, fmt.Errorf("status %d: %s", response.StatusCode, text)
+	}
+	return got, json.Unmarshal(text, &got)
+}
+
+// testReturning: each event brings its page's count back, while everything is delivered for real: a lone sender's exact counts are
+// its own numbers, and several senders' exact counts are never told twice beyond what was sent.
+func testReturning(t *testing.T, p *process) {
+	const body = `{"site":"example.com","path":"/returned"}`
+	exact := 0
+	deadline := time.Now().Add(4 * time.Second) // some deliveries
+	var sent int64
+	for time.Now().Before(deadline) {
+		got, err := p.returning("", body)
+		sent++
+		if err != nil || len(got.Counts) != 1 || got.Counts[0].Path != "/returned" {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		views, off := got.Counts[0].Views, got.Meta.OffBy["views"]
+		switch {
+		case got.Meta.Exact["views"]:
+			exact++
+			if views != sent {
+				t.Fatalf("exact count %d after %d events", views, sent)
+			}
+		case got.Meta.OffBy != nil && (views > sent+off || views < sent-off):
+			t.Fatalf("count %d off by %d after %d events", views, off, sent)
+		}
+	}
+	if exact == 0 {
+		t.Errorf("none of %d counts was exact", sent)
+	}
+	t.Logf("%d of %d counts were exact", exact, sent)
+
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			var last int64
+			for range 25 {
+				got, err := p.returning("", body)
+				if err != nil || len(got.Counts) != 1 || got.Counts[0].Views <= last {
+					t.Errorf("got %+v after %d, %v", got, last, err)
+					return
+				}
+				last = got.Counts[0].Views
+			}
+		})
+	}
+	all.Wait()
+	sent += 100
+	p.awaitCount("/returned", sent)
+	got, err := p.returning("&ack=stored", `{"site":"example.com","path":"/returned","id":"once"}`)
+	if err != nil || len(got.Counts) != 1 || got.Counts[0].Views < sent+1 {
+		t.Errorf("got %+v, %v, want %d", got, err, sent+1)
+	}
+}
