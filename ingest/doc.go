@@ -14,6 +14,9 @@
 // A server that faces the world is set up with FiberConfig, Harden and Linger: fasthttp alone takes requests whose end is in doubt.
 // Rates and new paths are bounded by site, in fixed memory and for this process alone; Explain looks at all that without using it up.
 //
+// A count that comes back with an event (returning.go) is what the tables hold plus what this node journaled and did not deliver
+// yet (pending.go), which delivery reports about.
+//
 // New starts nothing. Three parts own a goroutine, each in its Run method: Salts (days ahead, publishing), Keys and LiveSites
 // (refreshing).
 //

@@ -31,6 +31,7 @@ type metrics struct {
 	accepted *prometheus.CounterVec // by site, dialect
 	refused  *prometheus.CounterVec // by site, dialect, reason
 	folded   *prometheus.CounterVec // by site
+	returned *prometheus.CounterVec // by outcome
 	latency  map[string]prometheus.Observer
 }
 
@@ -45,6 +46,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		folded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pagetally_ingest_folded_total", Help: "Events counted under the path (other), because the site had too many new paths that day.",
 		}, []string{"site"}),
+		returned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pagetally_ingest_returned_counts_total", Help: "Requests that asked for the counts of their pages, by outcome: exact, approximate, unavailable.",
+		}, []string{"outcome"}),
 	}
 	latency := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "pagetally_ingest_request_seconds", Help: "Time from a received body to its reply, journaling included.",
@@ -57,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.refused, m.folded, latency} {
+	for _, c := range []prometheus.Collector{m.accepted, m.refused, m.folded, m.returned, latency} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

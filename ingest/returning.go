@@ -88,6 +88,7 @@ func (s *Server) returnCounts(b *batch, reply *nativeReply) {
 	counts, err := s.countsOf(b)
 	if err != nil {
 		reply.Meta.Unavailable = shownReason(err)
+		s.metrics.returned.WithLabelValues("unavailable").Inc()
 		return
 	}
 	all := pageCount{exact: true, asOf: s.pending.now()}
@@ -96,6 +97,11 @@ func (s *Server) returnCounts(b *batch, reply *nativeReply) {
 		reply.Counts = append(reply.Counts, itemCount{item.index, item.page.path, c.views})
 		all.join(c)
 	}
+	outcome := "exact"
+	if !all.exact {
+		outcome = "approximate"
+	}
+	s.metrics.returned.WithLabelValues(outcome).Inc()
 	reply.Meta.Exact = map[string]bool{"views": all.exact}
 	reply.Meta.AsOf = all.asOf.UTC().Format("2006-01-02T15:04:05.999Z07:00")
 	if !all.exact && all.off >= 0 {

@@ -12,5 +12,7 @@
 // Views and events are sums and exact always. Visitors are merged from sketches, which are exact up to a size and close above it;
 // sketch.go states both. What was acknowledged but not yet delivered is in no answer: Meta.AsOf names the oldest such event.
 //
+// Badges (badge.go) are counts that anyone may see of sites that say so; they are read once for all who ask at a time.
+//
 // The package starts no goroutines. Start reading at plan.go.
 package query
