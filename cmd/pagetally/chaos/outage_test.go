@@ -15,9 +15,9 @@ import (
 // What an outage may cost. The engine's memory is not in it.
 const (
 	// residentWaiting bounds the memory while the journal grows, residentDraining while the backlog is delivered: the INSERTs in
-	// flight, each with the client's copies of a group.
+	// flight, each with the client's copies of a group, which the race detector makes larger still.
 	residentWaiting  = 200 << 20
-	residentDraining = 450 << 20
+	residentDraining = 550 << 20
 	// rowBytes is about what an event of the flood takes in the journal.
 	rowBytes = 2000
 )
