@@ -145,7 +145,7 @@ func windowsVersion(nt string) string {
 
 // enrichAgent reads the agent; of a browser it also decides whether it is one.
 func enrichAgent(s *Server, h *hit) Reason {
-	if h.agent == "" || h.agent == "-" {
+	if agent := strings.TrimSpace(h.agent); agent == "" || agent == "-" {
 		if h.judged {
 			return NoAgent
 		}

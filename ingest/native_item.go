@@ -246,8 +246,8 @@ func fillAgent(h *hit, f *nativeFields) *itemError {
 		if !ok {
 			return badField("user_agent", "must be text")
 		}
-		h.agent = agent
-		h.judged = agent != "" // a named agent is judged like a browser's
+		h.agent = strings.TrimSpace(agent)
+		h.judged = h.agent != "" // a named agent is judged like a browser's
 	}
 	return nil
 }

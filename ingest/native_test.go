@@ -55,6 +55,30 @@ func TestNativeKeyedKnowsNobody(t *testing.T) {
 	}
 }
 
+// An agent of blanks is none, and "-" is how logs write that a browser sent none.
+func TestNativeKeyedWithoutAgent(t *testing.T) {
+	r := newRig(t)
+	for _, agent := range []string{"", " ", `\t`} {
+		answer := r.post(202, `{"site":"example.com","path":"/a","user_agent":"`+agent+`"}`, bearer(ingestSecret))
+		if answer.Accepted != 1 {
+			t.Errorf("agent %q: %+v", agent, answer)
+		}
+	}
+	answer := r.post(202, `{"site":"example.com","path":"/a","user_agent":"-"}`, bearer(ingestSecret))
+	if answer.Accepted != 0 || len(answer.Errors) != 1 || answer.Errors[0].Reason != NoAgent {
+		t.Errorf("agent -: %+v", answer)
+	}
+	events := r.events()
+	for _, e := range events {
+		if e.Browser != "" || e.Visitor != 0 {
+			t.Errorf("browser %q, visitor %d, want neither", e.Browser, e.Visitor)
+		}
+	}
+	if len(events) != 3 {
+		t.Errorf("%d events, want 3", len(events))
+	}
+}
+
 func TestNativeItems(t *testing.T) {
 	const good = `{"site":"example.com","url":"https://example.com/"}`
 	future := time.Now().Add(10 * time.Minute).UnixMilli()
