@@ -67,7 +67,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// levelLog counts what is logged at warning or above.
+// levelLog counts what is logged, but for what only somebody who looks for faults asks for.
 type levelLog struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -75,7 +75,7 @@ type levelLog struct {
 }
 
 // Enabled takes all.
-func (l *levelLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (l *levelLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle counts.
 func (l *levelLog) Handle(_ context.Context, _ slog.Record) error {

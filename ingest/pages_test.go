@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +27,7 @@ type pageFile struct {
 	Dropped map[string]int `json:"allow_none"`
 }
 
-// TestAddressesOfPages counts each file's addresses, with the settings that it has expectations for.
+// TestAddressesOfPages counts each file's addresses in each dialect, with the settings that it has expectations for.
 func TestAddressesOfPages(t *testing.T) {
 	files, err := filepath.Glob("testdata/pages/*.json")
 	if err != nil || len(files) == 0 {
@@ -54,7 +53,9 @@ func TestAddressesOfPages(t *testing.T) {
 			} {
 				if c.want != nil {
 					checked = true
-					f.check(t, c.rules, c.want)
+					for i := range everyDialect {
+						t.Run(everyDialect[i].name, func(t *testing.T) { f.check(t, &everyDialect[i], c.rules, c.want) })
+					}
 				}
 			}
 			if !checked {
@@ -64,7 +65,7 @@ func TestAddressesOfPages(t *testing.T) {
 	}
 }
 
-func (f *pageFile) check(t *testing.T, rules schema.PathRules, pages map[string]int) {
+func (f *pageFile) check(t *testing.T, d *dialect, rules schema.PathRules, pages map[string]int) {
 	t.Helper()
 	sites, err := NewSites([]Site{{Domain: f.Site, Paths: rules}}, false)
 	if err != nil {
@@ -72,12 +73,8 @@ func (f *pageFile) check(t *testing.T, rules schema.PathRules, pages map[string]
 	}
 	r := newRig(t, func(c *Config) { c.Sites = sites })
 	for _, url := range f.URLs {
-		body, err := json.Marshal(map[string]string{"n": "pageview", "u": url, "d": f.Site})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := r.beacon(http.StatusAccepted, string(body)); got.header.Get(HeaderDropped) != "" {
-			t.Errorf("%s is dropped: %s", url, got.header.Get(HeaderReason))
+		if got := r.tell(d, said{url: url}); got.status/100 != 2 || got.header.Get(HeaderReason) != "" {
+			t.Errorf("%s is answered %d: %s", url, got.status, got.header.Get(HeaderReason))
 		}
 	}
 	got := map[string]map[string]int{"pages": {}, "source": {}, "medium": {}, "campaign": {}}
