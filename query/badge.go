@@ -38,12 +38,11 @@ type badges struct {
 	kept *lru.Cache[string, *badgeCount]
 }
 
+// badgeCount is a count with the moment at which it was asked for.
 type badgeCount struct {
-	mu       sync.Mutex
-	at       time.Time
-	views    int64
-	visitors int64
-	asOf     string
+	mu    sync.Mutex
+	at    time.Time
+	count CountResult
 }
 
 func newBadges() *badges {
@@ -55,30 +54,29 @@ func newBadges() *badges {
 }
 
 // get returns the count under key, asking for it when it is not fresh.
-func (b *badges) get(key string, ask func() (*badgeCount, error)) (*badgeCount, error) {
+func (b *badges) get(key string, ask func() (CountResult, error)) (CountResult, error) {
 	b.mu.Lock()
-	count, ok := b.kept.Get(key)
+	kept, ok := b.kept.Get(key)
 	if !ok {
-		count = &badgeCount{}
-		b.kept.Add(key, count)
+		kept = &badgeCount{}
+		b.kept.Add(key, kept)
 	}
 	b.mu.Unlock()
-	count.mu.Lock()
-	defer count.mu.Unlock()
-	if time.Since(count.at) > badgeFresh {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if time.Since(kept.at) > badgeFresh {
 		fresh, err := ask()
 		if err != nil {
-			return nil, err
+			return CountResult{}, err
 		}
-		count.views, count.visitors, count.asOf, count.at = fresh.views, fresh.visitors, fresh.asOf, time.Now()
+		kept.count, kept.at = fresh, time.Now()
 	}
-	return &badgeCount{views: count.views, visitors: count.visitors, asOf: count.asOf}, nil
+	return kept.count, nil
 }
 
 // badgeRequest is what a badge's address says.
 type badgeRequest struct {
 	Request
-	path   string // as it is shown: the page's key, empty for the site
 	format string
 	label  string
 }
@@ -88,8 +86,8 @@ var errNoBadge = &httpError{status: fiber.StatusNotFound, Code: "not_found", Mes
 // badgeTypes are the formats with their content types.
 var badgeTypes = map[string]string{"json": fiber.MIMEApplicationJSONCharsetUTF8, "svg": "image/svg+xml; charset=utf-8", "png": "image/png"}
 
-// badgeRequest reads the address of a badge; name is what stands between the endpoint and the query.
-func (s *Server) badgeRequest(name string, values url.Values) (b badgeRequest, err error) {
+// badgeRequest reads the address of a badge that shows a metric; name is what stands between the endpoint and the query.
+func (s *Server) badgeRequest(shown Metric, name string, values url.Values) (b badgeRequest, err error) {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 0 || badgeTypes[name[dot+1:]] == "" {
 		return b, &httpError{status: fiber.StatusNotFound, Code: "not_found", Message: "end the address with .json, .svg or .png"}
@@ -98,7 +96,7 @@ func (s *Server) badgeRequest(name string, values url.Values) (b badgeRequest, e
 	if site, ok := s.cfg.Sites.ReadSite(values.Get("site")); !ok || !site.Badge {
 		return b, errNoBadge
 	}
-	asked := url.Values{"metrics": {"views,visitors"}, "site": values["site"]}
+	asked := url.Values{"metrics": {string(shown)}, "site": values["site"]}
 	for field, value := range values {
 		switch field {
 		case "from", "to", "period", "tz":
@@ -117,7 +115,6 @@ func (s *Server) badgeRequest(name string, values url.Values) (b badgeRequest, e
 		asked.Set("path", "/"+strings.TrimPrefix(path, "/"))
 	}
 	b.Request, err = Parse(Count, asked, s.cfg.Sites, s.cfg.Now())
-	b.path = b.Path
 	return b, err
 }
 
@@ -132,36 +129,31 @@ func plainLabel(text string) string {
 	return string(runes[:min(len(runes), badgeLabel)])
 }
 
-func (s *Server) badgeCount(ctx context.Context, b *badgeRequest) (*badgeCount, error) {
-	key := strings.Join([]string{b.Site, b.Path, b.Range.From.String(), b.Range.To.String()}, "\x00")
-	return s.badges.get(key, func() (*badgeCount, error) {
-		result, err := s.cfg.Store.Count(ctx, b.Request)
-		if err != nil {
-			return nil, err
-		}
-		return &badgeCount{views: *result.Views, visitors: *result.Visitors, asOf: result.Meta.AsOf}, nil
-	})
+func (s *Server) badgeCount(ctx context.Context, shown Metric, b *badgeRequest) (CountResult, error) {
+	key := strings.Join([]string{string(shown), b.Site, b.Path, b.Range.From.String(), b.Range.To.String()}, "\x00")
+	return s.badges.get(key, func() (CountResult, error) { return s.cfg.Store.Count(ctx, b.Request) })
 }
 
 // badge answers GET /badge/*.
 func (s *Server) badge(c *fiber.Ctx) error {
-	return s.showBadge(c, "badge", strings.Clone(c.Params("*")), func(b *badgeRequest, count *badgeCount) ([]byte, error) {
+	return s.showBadge(c, "badge", Views, strings.Clone(c.Params("*")), func(b *badgeRequest, count CountResult) ([]byte, error) {
+		views := *count.Views
 		label := b.label
 		if label == "" {
 			label = "views"
 		}
 		switch b.format {
 		case "svg":
-			return badgeSVG(label, groupDigits(count.views, ",")), nil
+			return badgeSVG(label, groupDigits(views, ",")), nil
 		case "png":
-			return badgePNG(label, groupDigits(count.views, ","))
+			return badgePNG(label, groupDigits(views, ","))
 		}
 		return json.Marshal(struct {
 			Site  string `json:"site"`
 			Path  string `json:"path,omitempty"`
 			Views int64  `json:"views"`
 			AsOf  string `json:"as_of"`
-		}{b.Site, b.path, count.views, count.asOf})
+		}{b.Site, b.Path, views, count.Meta.AsOf})
 	})
 }
 
@@ -171,16 +163,17 @@ func (s *Server) counter(c *fiber.Ctx) error {
 	if err != nil {
 		name = ""
 	}
-	return s.showBadge(c, "counter", name, func(b *badgeRequest, count *badgeCount) ([]byte, error) {
+	return s.showBadge(c, "counter", Visitors, name, func(b *badgeRequest, count CountResult) ([]byte, error) {
 		const thinSpace = "\u202f"
-		text := groupDigits(count.visitors, thinSpace)
+		visitors := *count.Visitors
+		text := groupDigits(visitors, thinSpace)
 		switch b.format {
 		case "svg":
 			return badgeSVG("visitors", text), nil
 		case "png":
-			return badgePNG("visitors", groupDigits(count.visitors, " "))
+			return badgePNG("visitors", groupDigits(visitors, " "))
 		}
-		if count.visitors == 0 {
+		if visitors == 0 {
 			c.Status(fiber.StatusNotFound)
 		}
 		return json.Marshal(struct {
@@ -191,7 +184,7 @@ func (s *Server) counter(c *fiber.Ctx) error {
 }
 
 // showBadge answers with what draw makes of the count, to be kept by nobody longer than they ask whether it changed.
-func (s *Server) showBadge(c *fiber.Ctx, question, name string, draw func(*badgeRequest, *badgeCount) ([]byte, error)) error {
+func (s *Server) showBadge(c *fiber.Ctx, question string, shown Metric, name string, draw func(*badgeRequest, CountResult) ([]byte, error)) error {
 	start := s.cfg.Now()
 	c.Set(fiber.HeaderAccessControlAllowOrigin, "*")
 	c.Set("Cross-Origin-Resource-Policy", "cross-origin")
@@ -199,10 +192,10 @@ func (s *Server) showBadge(c *fiber.Ctx, question, name string, draw func(*badge
 	if question == "counter" && !values.Has("site") {
 		values.Set("site", strings.Clone(c.Hostname()))
 	}
-	b, err := s.badgeRequest(name, values)
-	var count *badgeCount
+	b, err := s.badgeRequest(shown, name, values)
+	var count CountResult
 	if err == nil {
-		count, err = s.badgeCount(c.UserContext(), &b)
+		count, err = s.badgeCount(c.UserContext(), shown, &b)
 	}
 	var body []byte
 	if err == nil {

@@ -121,15 +121,15 @@ func TestBadgeTag(t *testing.T) {
 
 // However many ask at once, the count is asked for once.
 func TestBadgesShareTheirCount(t *testing.T) {
-	b, asked := newBadges(), 0
+	b, asked, seven := newBadges(), 0, int64(7)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			count, err := b.get("k", func() (*badgeCount, error) {
+			count, err := b.get("k", func() (CountResult, error) {
 				asked++ // under the lock of the count
-				return &badgeCount{views: 7}, nil
+				return CountResult{Figures: Figures{Views: &seven}}, nil
 			})
-			if err != nil || count.views != 7 {
+			if err != nil || *count.Views != 7 {
 				t.Errorf("%+v, %v", count, err)
 			}
 		})
@@ -139,7 +139,7 @@ func TestBadgesShareTheirCount(t *testing.T) {
 		t.Errorf("asked %d times, want once", asked)
 	}
 	for i := range 2 * badgesKept {
-		if _, err := b.get(fmt.Sprint(i), func() (*badgeCount, error) { return &badgeCount{}, nil }); err != nil {
+		if _, err := b.get(fmt.Sprint(i), func() (CountResult, error) { return CountResult{}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
