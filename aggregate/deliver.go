@@ -231,16 +231,15 @@ func (d *Delivery) round(ctx context.Context) error {
 // nextGroup takes the oldest sealed segments that are not being worked on, up to the limits of a group. What a busy moment left is
 // taken in halves of a group, which need half of the memory; from two groups on it is a backlog, and full ones go faster.
 func (d *Delivery) nextGroup() ([]journal.Info, error) {
-	waiting, bytes, err := d.waitingSegments()
+	waiting, backlog, err := d.waitingSegments()
 	if err != nil {
 		return nil, err
 	}
 	limit := d.cfg.GroupBytes
-	if bytes < 2*limit {
+	if backlog < 2*limit {
 		limit /= 2
 	}
-	bytes = 0
-	rows, taken := 0, 0
+	rows, bytes, taken := 0, int64(0), 0
 	for _, info := range waiting {
 		rows, bytes = rows+info.Rows, bytes+info.Bytes
 		if taken > 0 && (rows > d.cfg.GroupRows || bytes > limit) {
