@@ -137,19 +137,21 @@ func (h *Hot) take(minutes []*hotMinute) {
 // state logs a change once.
 func (h *Hot) state(err error) {
 	was := h.away.Load()
-	switch {
-	case err != nil:
-		reason := err.Error()
-		h.away.Store(&reason)
-		h.metrics.failures.Inc()
-		if was == nil {
-			h.log.Warn("hot counts wait for Redis; exact counts go on", "error", err)
+	if err == nil {
+		h.metrics.up.Set(1)
+		if was != nil {
+			h.away.Store(nil)
+			h.log.Info("hot counts are written again")
 		}
-	case was != nil:
-		h.away.Store(nil)
-		h.log.Info("hot counts are written again")
+		return
 	}
-	h.metrics.up.Set(map[bool]float64{true: 1}[err == nil])
+	h.metrics.up.Set(0)
+	h.metrics.failures.Inc()
+	reason := err.Error()
+	h.away.Store(&reason)
+	if was == nil {
+		h.log.Warn("hot counts wait for Redis; exact counts go on", "error", err)
+	}
 }
 
 // flush writes what is pending and keeps what could not be written. With nothing to write it asks whether Redis is there.
@@ -214,14 +216,17 @@ for i = 6, 4 + 2 * fields, 2 do
   end
 end
 redis.call('EXPIRE', KEYS[2], ARGV[1])
-local i = 6 + 2 * fields
-while i <= #ARGV do
-  redis.call('PFADD', KEYS[3], unpack(ARGV, i, math.min(i + 499, #ARGV)))
-  i = i + 500
+local sketch, first = KEYS[3], 6 + 2 * fields
+` + hotAddVisitors)
+
+// hotAddVisitors ends a script: the arguments from first on are visitors of sketch, which gets its expiry with them.
+const hotAddVisitors = `
+for i = first, #ARGV, 500 do
+  redis.call('PFADD', sketch, unpack(ARGV, i, math.min(i + 499, #ARGV)))
 end
-if i > 6 + 2 * fields then redis.call('EXPIRE', KEYS[3], ARGV[1]) end
+if first <= #ARGV then redis.call('EXPIRE', sketch, ARGV[1]) end
 return 1
-`)
+`
 
 type hotMetrics struct {
 	minutes  prometheus.Counter

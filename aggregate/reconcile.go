@@ -35,7 +35,6 @@ type ReconcilerConfig struct {
 	Every   time.Duration // between rounds, default 15 s
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // nil registers nothing
-	now     func() time.Time
 }
 
 const (
@@ -60,9 +59,6 @@ func NewReconciler(cfg ReconcilerConfig) (*Reconciler, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.now == nil {
-		cfg.now = time.Now
 	}
 	r := &Reconciler{
 		cfg: cfg, differed: map[siteMinute]hotSums{},
@@ -107,7 +103,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 func (r *Reconciler) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	minute := r.cfg.now().Unix() / 60
+	minute := time.Now().Unix() / 60
 	sites, err := r.sites(ctx, minute)
 	if err != nil {
 		return err
@@ -264,10 +260,8 @@ func (r *Reconciler) repair(ctx context.Context, site string, minute int64, seen
 
 // exactFields lists names and counts of a minute's fields in turn.
 func (r *Reconciler) exactFields(ctx context.Context, site string, minute int64) (fields []any, err error) {
-	for _, list := range []struct{ column, prefix string }{
-		{"path_key", schema.HotPath}, {"source", schema.HotSource}, {"country", schema.HotCountry},
-	} {
-		rows, err := r.cfg.Conn.Query(ctx, `SELECT toString(`+list.column+`) AS value, sum(n) AS views FROM events
+	for _, list := range schema.HotLists {
+		rows, err := r.cfg.Conn.Query(ctx, `SELECT toString(`+list.Column+`) AS value, sum(n) AS views FROM events
 WHERE site = {site:String} AND name = 'pageview' AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({from:Int64} + 60)
 GROUP BY value ORDER BY views DESC, value LIMIT {most:UInt64}`,
 			clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(minute*60)), clickhouse.Named("most", fmt.Sprint(hotRefillFields)))
@@ -281,7 +275,7 @@ GROUP BY value ORDER BY views DESC, value LIMIT {most:UInt64}`,
 				_ = rows.Close()
 				return nil, err
 			}
-			fields = append(fields, list.prefix+value, views)
+			fields = append(fields, list.Prefix+value, views)
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return nil, fmt.Errorf("read exact lists: %w", err)
@@ -319,11 +313,5 @@ redis.call('HSET', KEYS[1], 'views', ARGV[5], 'events', ARGV[6])
 local fields = tonumber(ARGV[4])
 for i = 7, 5 + 2 * fields, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
-local i = 7 + 2 * fields
-while i <= #ARGV do
-  redis.call('PFADD', KEYS[2], unpack(ARGV, i, math.min(i + 499, #ARGV)))
-  i = i + 500
-end
-if i > 7 + 2 * fields then redis.call('EXPIRE', KEYS[2], ARGV[1]) end
-return 1
-`)
+local sketch, first = KEYS[2], 7 + 2 * fields
+` + hotAddVisitors)

@@ -18,6 +18,14 @@ var (
 	errNotComplete = errors.New("hot counts are being filled")
 )
 
+// Hot reads the counts of the last hour from Redis. A nil Hot has none.
+type Hot struct {
+	client redis.UniversalClient
+}
+
+// NewHot returns a reader of client.
+func NewHot(client redis.UniversalClient) *Hot { return &Hot{client} }
+
 // hotReadTimeout is how long a reader waits for Redis before ClickHouse is asked.
 const hotReadTimeout = 300 * time.Millisecond
 
@@ -60,7 +68,7 @@ func (h *Hot) ask(ctx context.Context, site string, minute int64, run func(*redi
 	case from > minute:
 		return nil, errNotComplete
 	}
-	counts := &minuteCounts{pages: map[string]int64{}, sources: map[string]int64{}, countries: map[string]int64{}, source: sourceHot}
+	counts := newMinuteCounts(sourceHot)
 	for i, v := range views {
 		if counts.views[i], err = v.Int64(); err != nil && !errors.Is(err, redis.Nil) {
 			return nil, fmt.Errorf("read hot views: %w", err)
@@ -82,17 +90,14 @@ func (h *Hot) ask(ctx context.Context, site string, minute int64, run func(*redi
 }
 
 func (m *minuteCounts) addLists(fields map[string]string) {
-	for field, value := range fields {
-		n, err := strconv.ParseInt(value, 10, 64)
+	for field, count := range fields {
+		n, err := strconv.ParseInt(count, 10, 64)
 		if err != nil {
 			continue // not ours
 		}
-		for _, list := range []struct {
-			prefix string
-			counts map[string]int64
-		}{{schema.HotPath, m.pages}, {schema.HotSource, m.sources}, {schema.HotCountry, m.countries}} {
-			if name, ok := strings.CutPrefix(field, list.prefix); ok {
-				list.counts[name] += n
+		for prefix, values := range m.lists {
+			if value, ok := strings.CutPrefix(field, prefix); ok {
+				values[value] += n
 			}
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/pagetally/pagetally/schema"
 )
 
 // lastHour reads from ClickHouse what Hot reads from Redis. Minutes are finer than the rollups, so raw events are read: an hour of
 // one site, which their order keeps together.
 func (s *Store) lastHour(ctx context.Context, site string, minute int64) (*minuteCounts, error) {
-	m := &minuteCounts{pages: map[string]int64{}, sources: map[string]int64{}, countries: map[string]int64{}, source: sourceExact, visitorsAreExact: true}
+	m := newMinuteCounts(sourceExact)
 	first := minute - spanHour + 1
 	during := func(span int64) []param {
 		return []param{
@@ -46,11 +48,8 @@ AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})
 	if err != nil {
 		return nil, err
 	}
-	for _, list := range []struct {
-		column string
-		counts map[string]int64
-	}{{"path_key", m.pages}, {"source", m.sources}, {"country", m.countries}} {
-		top := statement{`SELECT toString(` + list.column + `) AS value, sum(n) AS views ` + where + ` AND name = 'pageview' GROUP BY value ORDER BY views DESC, value LIMIT ` + fmt.Sprint(topNow),
+	for _, list := range schema.HotLists {
+		top := statement{`SELECT toString(` + list.Column + `) AS value, sum(n) AS views ` + where + ` AND name = 'pageview' GROUP BY value ORDER BY views DESC, value LIMIT ` + fmt.Sprint(topNow),
 			during(spanNow)}
 		err := s.each(ctx, top, func(rows driver.Rows) error {
 			var value string
@@ -58,7 +57,7 @@ AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})
 			if err := rows.Scan(&value, &views); err != nil {
 				return err
 			}
-			list.counts[value] = views
+			m.lists[list.Prefix][value] = views
 			return nil
 		})
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/pagetally/pagetally/schema"
 )
@@ -24,14 +23,14 @@ const (
 
 // RealtimeResult is what happens on a site now.
 type RealtimeResult struct {
-	Site     string       `json:"site"`
-	Visitors SpanFigures  `json:"visitors"`
-	Views    SpanFigures  `json:"views"`
-	Minutes  []MinuteBar  `json:"minutes"` // 60 of them, the running one last
-	Pages    []NowRow     `json:"pages"`   // of the last 5 minutes, by views
-	Sources  []NowRow     `json:"sources"`
-	Country  []NowRow     `json:"countries"`
-	Meta     RealtimeMeta `json:"meta"`
+	Site      string       `json:"site"`
+	Visitors  SpanFigures  `json:"visitors"`
+	Views     SpanFigures  `json:"views"`
+	Minutes   []MinuteBar  `json:"minutes"` // 60 of them, the running one last
+	Pages     []NowRow     `json:"pages"`   // of the last 5 minutes, by views
+	Sources   []NowRow     `json:"sources"`
+	Countries []NowRow     `json:"countries"`
+	Meta      RealtimeMeta `json:"meta"`
 }
 
 // SpanFigures are a figure over the last 5 and 30 minutes.
@@ -69,15 +68,20 @@ const hotSketchBound = 0.025
 
 // minuteCounts is what both sources know of the last hour.
 type minuteCounts struct {
-	views            [spanHour]int64 // the running minute last
-	visitors5        int64
-	visitors30       int64
-	pages            map[string]int64
-	sources          map[string]int64
-	countries        map[string]int64
-	source           string
-	reason           string
-	visitorsAreExact bool
+	views      [spanHour]int64 // the running minute last
+	visitors5  int64
+	visitors30 int64
+	lists      map[string]map[string]int64 // views of the last 5 minutes by the prefix of a schema.HotLists and value
+	source     string
+	reason     string
+}
+
+func newMinuteCounts(source string) *minuteCounts {
+	m := &minuteCounts{source: source, lists: make(map[string]map[string]int64, len(schema.HotLists))}
+	for _, list := range schema.HotLists {
+		m.lists[list.Prefix] = map[string]int64{}
+	}
+	return m
 }
 
 // Realtime reads a site's last hour: from Redis if it can answer for all of it, else from ClickHouse.
@@ -101,15 +105,16 @@ func (s *Server) Realtime(ctx context.Context, site string) (RealtimeResult, err
 }
 
 func (m *minuteCounts) result(site string, minute int64, asOf time.Time) RealtimeResult {
+	exact := m.source == sourceExact
 	r := RealtimeResult{
 		Site: site, Visitors: SpanFigures{m.visitors5, m.visitors30}, Minutes: make([]MinuteBar, spanHour),
-		Pages: topRows(m.pages), Sources: topRows(m.sources), Country: topRows(m.countries),
+		Pages: topRows(m.lists[schema.HotPath]), Sources: topRows(m.lists[schema.HotSource]), Countries: topRows(m.lists[schema.HotCountry]),
 		Meta: RealtimeMeta{
 			Source: m.source, Reason: m.reason, AsOf: formatTime(asOf.UTC()), ErrorBound: map[string]float64{},
-			Exact: map[string]bool{"views": m.source == sourceExact, "visitors": m.visitorsAreExact},
+			Exact: map[string]bool{"views": exact, "visitors": exact},
 		},
 	}
-	if !m.visitorsAreExact {
+	if !exact {
 		r.Meta.ErrorBound["visitors"] = hotSketchBound
 	}
 	for i, views := range m.views {
@@ -172,11 +177,3 @@ func (s *Server) realtimeSite(c *fiber.Ctx) (string, error) {
 	site := p.site(s.cfg.Sites)
 	return site.Domain, p.err
 }
-
-// Hot reads the counts of the last hour from Redis. A nil Hot has none.
-type Hot struct {
-	client redis.UniversalClient
-}
-
-// NewHot returns a reader of client.
-func NewHot(client redis.UniversalClient) *Hot { return &Hot{client} }

@@ -20,6 +20,11 @@ const (
 	HotCountry = "country:"
 )
 
+// HotLists are the columns of events whose values' page views are counted in fields, by the fields' prefix.
+var HotLists = []struct{ Prefix, Column string }{
+	{HotPath, "path_key"}, {HotSource, "source"}, {HotCountry, "country"},
+}
+
 const (
 	// HotMinutes is how far back hot counts reach; keys expire a quarter of an hour later.
 	HotMinutes = 60
