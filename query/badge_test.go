@@ -6,34 +6,13 @@ import (
 	"encoding/xml"
 	"fmt"
 	"image/png"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/gofiber/fiber/v2"
 )
-
-func fetchBadge(t *testing.T, app *fiber.App, url string, header ...string) (*http.Response, string) {
-	t.Helper()
-	request := httptest.NewRequest(http.MethodGet, url, nil)
-	for i := 0; i+1 < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
-	}
-	response, err := app.Test(request, 30_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response, string(body)
-}
 
 // manyViews are n views of a page by as many visitors.
 func manyViews(s *tables, path string, n int) {
@@ -69,7 +48,7 @@ func TestBadges(t *testing.T) {
 		{"GoatCounter's of no page", "/counter/%2Fnowhere.json" + site, 404, `{"count_unique":"0","count":"0"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			response, body := fetchBadge(t, app, test.url)
+			response, body := fetch(t, app, test.url)
 			if response.StatusCode != test.status || !strings.Contains(body, test.want) {
 				t.Errorf("%d %s, want %d with %s", response.StatusCode, body, test.status, test.want)
 			}
@@ -88,7 +67,7 @@ func TestBadges(t *testing.T) {
 func TestBadgeAsPNG(t *testing.T) {
 	s := newTables(t)
 	manyViews(s, "/", 1000)
-	response, body := fetchBadge(t, newApp(t, s), "/badge/TOTAL.png?site="+s.site)
+	response, body := fetch(t, newApp(t, s), "/badge/TOTAL.png?site="+s.site)
 	picture, err := png.Decode(bytes.NewReader([]byte(body)))
 	if err != nil || response.Header.Get("Content-Type") != "image/png" {
 		t.Fatalf("%v, %v", err, response.Header)
@@ -104,17 +83,17 @@ func TestBadgeTag(t *testing.T) {
 	manyViews(s, "/", 5)
 	app := newApp(t, s)
 	address := "/badge/TOTAL.svg?site=" + s.site
-	response, _ := fetchBadge(t, app, address)
+	response, _ := fetch(t, app, address)
 	tag := response.Header.Get("ETag")
 	if got := response.Header.Get("Cache-Control"); tag == "" || got != "public, no-cache" {
 		t.Fatalf("ETag %q, Cache-Control %q", tag, got)
 	}
-	if response, body := fetchBadge(t, app, address, "If-None-Match", tag); response.StatusCode != http.StatusNotModified || body != "" {
+	if response, body := fetch(t, app, address, "If-None-Match", tag); response.StatusCode != http.StatusNotModified || body != "" {
 		t.Errorf("%d %q, want 304 without a body", response.StatusCode, body)
 	}
 	manyViews(s, "/", 1)
 	time.Sleep(badgeFresh + 10*time.Millisecond)
-	if response, body := fetchBadge(t, app, address, "If-None-Match", tag); response.StatusCode != http.StatusOK || !strings.Contains(body, ">6</text>") {
+	if response, body := fetch(t, app, address, "If-None-Match", tag); response.StatusCode != http.StatusOK || !strings.Contains(body, ">6</text>") {
 		t.Errorf("%d %q, want the new count", response.StatusCode, body)
 	}
 }
@@ -159,7 +138,7 @@ func TestGroupDigits(t *testing.T) {
 func TestBadgeNumbersAreNumbers(t *testing.T) {
 	s := newTables(t)
 	manyViews(s, "/", 12)
-	_, body := fetchBadge(t, newApp(t, s), "/badge/TOTAL.json?site="+s.site)
+	_, body := fetch(t, newApp(t, s), "/badge/TOTAL.json?site="+s.site)
 	var got struct{ Views json.Number }
 	decoder := json.NewDecoder(strings.NewReader(body))
 	decoder.UseNumber()

@@ -49,12 +49,12 @@ func newApp(t *testing.T, s *tables) *fiber.App {
 	return app
 }
 
-// get asks with a key, "" for none, and returns status, header and the body decoded.
-func get(t *testing.T, app *fiber.App, url, key string) (int, http.Header, map[string]any) {
+// fetch asks with headers, given as name and value in turn, and returns the response and its body.
+func fetch(t *testing.T, app *fiber.App, url string, header ...string) (*http.Response, string) {
 	t.Helper()
 	request := httptest.NewRequest(http.MethodGet, url, nil)
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := app.Test(request, 30_000)
 	if err != nil {
@@ -64,8 +64,19 @@ func get(t *testing.T, app *fiber.App, url, key string) (int, http.Header, map[s
 	if err != nil {
 		t.Fatal(err)
 	}
+	return response, string(body)
+}
+
+// get asks with a key, "" for none, and returns status, header and the body decoded.
+func get(t *testing.T, app *fiber.App, url, key string) (int, http.Header, map[string]any) {
+	t.Helper()
+	var header []string
+	if key != "" {
+		header = []string{"Authorization", "Bearer " + key}
+	}
+	response, body := fetch(t, app, url, header...)
 	var decoded map[string]any
-	if err := json.Unmarshal(body, &decoded); err != nil {
+	if err := json.Unmarshal([]byte(body), &decoded); err != nil {
 		t.Fatalf("%s: %v in %s", url, err, body)
 	}
 	return response.StatusCode, response.Header, decoded

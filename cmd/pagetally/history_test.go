@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -65,14 +63,7 @@ func (p *process) batch(body []byte) (answer batchAnswer) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		p.t.Fatalf("answer %d: %v in %s", response.StatusCode, err, text)
-	}
+	p.read(response, &answer)
 	return answer
 }
 

@@ -189,6 +189,12 @@ func (p *process) get(path string, v any) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return response.StatusCode, p.read(response, v)
+}
+
+// read returns the body of an answer, read into v if v is not nil.
+func (p *process) read(response *http.Response, v any) string {
+	p.t.Helper()
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -196,10 +202,10 @@ func (p *process) get(path string, v any) (int, string) {
 	}
 	if v != nil {
 		if err := json.Unmarshal(body, v); err != nil {
-			p.t.Fatalf("%s: %v in %s", path, err, body)
+			p.t.Fatalf("%s answered %d: %v in %s", response.Request.URL, response.StatusCode, err, body)
 		}
 	}
-	return response.StatusCode, string(body)
+	return string(body)
 }
 
 // awaitCount waits until the exact count of a page is want; more than want fails at once.
