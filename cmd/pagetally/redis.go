@@ -42,11 +42,11 @@ func openRedis(s *Settings, log *slog.Logger) (*hotStore, error) {
 			Addr: inside.Addr(), Password: password, ContextTimeoutEnabled: true, PoolSize: 8,
 		}), inside}, nil
 	}
-	client, err := redisClient(s.Redis)
+	open, err := parseRedis(s.Redis)
 	if err != nil {
 		return nil, fmt.Errorf("--redis: %w", err)
 	}
-	return &hotStore{client, nil}, nil
+	return &hotStore{open(), nil}, nil
 }
 
 // Time-outs of a Redis server: it is asked for what is wanted at once, and ClickHouse knows the same a little later.
@@ -55,9 +55,9 @@ const (
 	redisCall = time.Second
 )
 
-// redisClient reads a URL: redis:// or rediss:// for one server; with ?master_name=NAME its sentinels, with ?addr=HOST:PORT (as often
-// as wanted) a cluster's nodes.
-func redisClient(address string) (redis.UniversalClient, error) {
+// parseRedis reads a URL and returns what makes a client of it: redis:// or rediss:// for one server; with ?master_name=NAME its
+// sentinels, with ?addr=HOST:PORT (as often as wanted) a cluster's nodes.
+func parseRedis(address string) (open func() redis.UniversalClient, err error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "redis" && u.Scheme != "rediss") || u.Host == "" {
 		return nil, errors.New("want 'embedded', 'off' or a URL that begins with redis:// or rediss://") // the URL may hold a password
@@ -69,21 +69,21 @@ func redisClient(address string) (redis.UniversalClient, error) {
 			return nil, err
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = redisDial, redisCall, redisCall, true
-		return redis.NewFailoverClient(o), nil
+		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, nil
 	case u.Query().Has("addr"):
 		o, err := redis.ParseClusterURL(address)
 		if err != nil {
 			return nil, err
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = redisDial, redisCall, redisCall, true
-		return redis.NewClusterClient(o), nil
+		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, nil
 	}
 	o, err := redis.ParseURL(address)
 	if err != nil {
 		return nil, err
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled = redisDial, redisCall, redisCall, true
-	return redis.NewClient(o), nil
+	return func() redis.UniversalClient { return redis.NewClient(o) }, nil
 }
 
 // Run lets the keys of the Redis inside expire, which do so only when told that time has passed, until ctx ends.

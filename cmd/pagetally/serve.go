@@ -113,18 +113,9 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	if p.salts, err = ingest.OpenSalts(ingest.SaltsConfig{Path: s.path(saltsFile), Conn: db, Node: waiting.Node(), Log: log}); err != nil {
 		return nil, err
 	}
-	var hotReads *query.Hot
-	if hot != nil {
-		if p.hot, err = aggregate.NewHot(aggregate.HotConfig{Client: hot, Log: log, Metrics: metrics}); err != nil {
-			return nil, err
-		}
-		p.compare, err = aggregate.NewReconciler(aggregate.ReconcilerConfig{
-			Client: hot, Conn: db, Sites: p.domains, Log: log, Metrics: metrics,
-		})
-		if err != nil {
-			return nil, err
-		}
-		hotReads = query.NewHot(hot)
+	hotReads, err := p.assembleHot(metrics)
+	if err != nil {
+		return nil, err
 	}
 	delivers := deliveryConfig(s, db, waiting, log, metrics)
 	delivers.Hot = p.hot
@@ -172,6 +163,20 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	receiving.Register(server.app)
 	reading.Register(server.app)
 	return p, nil
+}
+
+// assembleHot makes what uses Redis; with --redis=off, nothing.
+func (p *parts) assembleHot(metrics prometheus.Registerer) (reads *query.Hot, err error) {
+	if p.redis == nil {
+		return nil, nil
+	}
+	if p.hot, err = aggregate.NewHot(aggregate.HotConfig{Client: p.redis, Log: p.log, Metrics: metrics}); err != nil {
+		return nil, err
+	}
+	p.compare, err = aggregate.NewReconciler(aggregate.ReconcilerConfig{
+		Client: p.redis, Conn: p.db, Sites: p.domains, Log: p.log, Metrics: metrics,
+	})
+	return query.NewHot(p.redis), err
 }
 
 // domains lists the sites that are known by name.

@@ -81,11 +81,9 @@ func (s *Settings) Validate() error {
 		return fmt.Errorf("--clickhouse: %w", err)
 	}
 	if s.Redis != embeddedRedis && s.Redis != noRedis {
-		client, err := redisClient(s.Redis)
-		if err != nil {
+		if _, err := parseRedis(s.Redis); err != nil {
 			return fmt.Errorf("--redis: %w", err)
 		}
-		_ = client.Close()
 	}
 	return s.validateLimits()
 }
