@@ -24,7 +24,8 @@ const childEnv = "PAGETALLY_TEST_DELIVERY"
 
 type childConfig struct {
 	Dir, Addr, User, Password, Database string
-	KillAt                              int // number of the step to die at, 0 for never
+	KillAt                              int           // number of the step to die at, 0 for never
+	KillIn                              time.Duration // after an intent is written, 0 for never
 }
 
 // runChild delivers what the journal holds. At the KillAt-th step the process is gone as by kill -9.
@@ -53,9 +54,13 @@ func deliverAll(cfg childConfig) error {
 		return err
 	}
 	steps := 0
-	d, err := New(Config{Conn: conn, Journal: j, Node: j.Node(), Parallel: 1, Step: func(string) {
+	kill := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+	d, err := New(Config{Conn: conn, Journal: j, Node: j.Node(), Parallel: 1, Step: func(step string) {
+		if cfg.KillIn > 0 && step == "delivery: after the intent" {
+			time.AfterFunc(cfg.KillIn, kill)
+		}
 		if steps++; steps == cfg.KillAt {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			kill()
 			select {}
 		}
 	}})
@@ -78,9 +83,20 @@ func deliverAll(cfg childConfig) error {
 // child delivers in a process of its own and reports whether it was killed.
 func (r *rig) child(killAt int) (killed bool) {
 	r.t.Helper()
+	return r.childWith(killAt, 0)
+}
+
+// childKilledIn is a child that is killed that long after its first intent, if it has not ended by then.
+func (r *rig) childKilledIn(in time.Duration) (killed bool) {
+	r.t.Helper()
+	return r.childWith(0, in)
+}
+
+func (r *rig) childWith(killAt int, killIn time.Duration) (killed bool) {
+	r.t.Helper()
 	opts := r.server.Options(r.db)
 	env, err := json.Marshal(childConfig{
-		Dir: r.dir, Addr: opts.Addr[0], User: opts.Auth.Username, Password: opts.Auth.Password, Database: r.db, KillAt: killAt,
+		Dir: r.dir, Addr: opts.Addr[0], User: opts.Auth.Username, Password: opts.Auth.Password, Database: r.db, KillAt: killAt, KillIn: killIn,
 	})
 	if err != nil {
 		r.t.Fatal(err)
