@@ -59,8 +59,8 @@ type Config struct {
 	Totals  Totals
 	Pending *Pending
 
-	Places    Places   // nil: country, region and city are unknown
-	SpamHosts []string // whose referrers are spam, besides the built-in list
+	Places Places    // nil: country, region and city are unknown
+	Spam   *SpamList // nil: the built-in list
 
 	Node    string // this node's id, part of every receipt: 1-64 letters, digits, '_' or '-'
 	Proxies *Proxies
@@ -83,7 +83,7 @@ type Server struct {
 	sites      *Sites
 	delivery   Delivery
 	places     Places
-	spam       spamHosts
+	spam       *SpamList
 	node       string
 	proxies    *Proxies
 	loopback   bool
@@ -126,6 +126,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.AckTimeout <= 0 {
 		cfg.AckTimeout = 10 * time.Second
 	}
+	if cfg.Spam == nil {
+		cfg.Spam = builtInSpam()
+	}
 	if len(cfg.TokenSecret) == 0 {
 		cfg.TokenSecret = newSecret()
 	}
@@ -135,7 +138,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		journal: cfg.Journal, keys: cfg.Keys, salts: cfg.Salts, sites: cfg.Sites, delivery: cfg.Delivery,
-		places: cfg.Places, spam: newSpamHosts(cfg.SpamHosts),
+		places: cfg.Places, spam: cfg.Spam,
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
 		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(maxPaths),

@@ -1,11 +1,15 @@
 package ingest
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -130,11 +134,11 @@ func TestSpamReferrers(t *testing.T) {
 	if err := os.WriteFile(path, []byte("# ours\n\nWWW.Spam.Example\nbücher-spam.example\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	more, err := ReadSpamList(path)
+	list, err := OpenSpamList(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, func(c *Config) { c.SpamHosts = more })
+	r := newRig(t, func(c *Config) { c.Spam = list })
 	event := func(referrer string) string {
 		return `{"n":"pageview","u":"https://example.com/","d":"example.com","r":"` + referrer + `"}`
 	}
@@ -159,6 +163,61 @@ func TestSpamReferrers(t *testing.T) {
 	}
 }
 
+// A list that is replaced, rewritten, broken or removed while the server runs.
+func TestSpamListChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "spam.txt")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("first.example\n")
+		log := &levelLog{}
+		list, err := OpenSpamList(path, slog.New(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- list.Run(ctx) }()
+		expect := func(what, spam string, lines int) {
+			t.Helper()
+			for range 2 { // the second look finds nothing new
+				time.Sleep(refreshPeriod)
+				synctest.Wait()
+			}
+			for _, host := range []string{"first.example", "second.example", "third.example"} {
+				if got := list.has(host); got != (host == spam) {
+					t.Errorf("%s: %s is spam: %v, want %s alone", what, host, got, spam)
+				}
+			}
+			if !list.has("semalt.com") {
+				t.Errorf("%s: the built-in list is gone", what)
+			}
+			if log.lines != lines {
+				t.Errorf("%s: %d lines are logged, want %d", what, log.lines, lines)
+			}
+		}
+		expect("as it was", "first.example", 0)
+		write("second.example\n")
+		expect("rewritten", "second.example", 1)
+		write("no list of hosts")
+		expect("broken", "second.example", 2)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		expect("removed", "second.example", 2)
+		write("third.example\n")
+		expect("back", "third.example", 4) // changed, and read again
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
 func TestBadSpamLists(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"url": "https://spam.example/", "columns": "a.example b.example", "binary": "\x00\x01"} {
@@ -166,11 +225,11 @@ func TestBadSpamLists(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := ReadSpamList(path); err == nil {
-			t.Errorf("%s: read as %q", name, list)
+		if list, err := OpenSpamList(path, nil); err == nil {
+			t.Errorf("%s: read as %v", name, *list.hosts.Load())
 		}
 	}
-	if _, err := ReadSpamList(filepath.Join(dir, "none")); err == nil {
+	if _, err := OpenSpamList(filepath.Join(dir, "none"), nil); err == nil {
 		t.Error("a missing file is read")
 	}
 }
@@ -223,7 +282,7 @@ func FuzzSource(f *testing.F) {
 	f.Add("utm_source=fb&gclid=1", "https://www.google.co.uk/")
 	f.Add("ref=chatgpt.com", "android-app://com.Slack/")
 	f.Fuzz(func(t *testing.T, query, referrer string) {
-		s := &Server{spam: newSpamHosts(nil)}
+		s := &Server{spam: builtInSpam()}
 		h := &hit{referrer: referrer}
 		h.url.Query = query
 		h.event.Hostname = "example.com"

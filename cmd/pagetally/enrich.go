@@ -13,8 +13,8 @@ import (
 
 // enrichment is what events are completed with from files.
 type enrichment struct {
-	places *geo.Database // nil without --geo
-	spam   []string
+	places *geo.Database    // nil without --geo
+	spam   *ingest.SpamList // nil without --spam-list
 }
 
 func (s *Settings) openEnrichment(log *slog.Logger, metrics prometheus.Registerer) (e enrichment, err error) {
@@ -24,7 +24,7 @@ func (s *Settings) openEnrichment(log *slog.Logger, metrics prometheus.Registere
 		}
 	}
 	if s.SpamList != "" {
-		if e.spam, err = ingest.ReadSpamList(s.SpamList); err != nil {
+		if e.spam, err = ingest.OpenSpamList(s.SpamList, log); err != nil {
 			return e, fmt.Errorf("--spam-list: %w", err)
 		}
 	}
@@ -33,7 +33,7 @@ func (s *Settings) openEnrichment(log *slog.Logger, metrics prometheus.Registere
 
 // into puts e into a configuration.
 func (e enrichment) into(c *ingest.Config) {
-	c.SpamHosts = e.spam
+	c.Spam = e.spam
 	if e.places != nil { // a nil database is no nil Places
 		c.Places = e.places
 	}

@@ -86,8 +86,9 @@ type parts struct {
 	salts    *ingest.Salts
 	sites    *ingest.LiveSites
 	keys     *ingest.Keys
-	places   *geo.Database // nil without --geo
-	redis    *hotStore     // nil with --redis=off, as the two that use it
+	places   *geo.Database    // nil without --geo
+	spam     *ingest.SpamList // nil without --spam-list
+	redis    *hotStore        // nil with --redis=off, as the two that use it
 	hot      *aggregate.Hot
 	compare  *aggregate.Reconciler
 	delivery *aggregate.Delivery
@@ -139,6 +140,7 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	if p.places = enrich.places; p.places == nil {
 		log.Info("countries are unknown: --geo names no database")
 	}
+	p.spam = enrich.spam
 	receives := ingest.Config{
 		Journal: waiting, Keys: p.keys, Salts: p.salts, Sites: p.sites.Sites, Delivery: p.delivery, Totals: store, Pending: pending,
 		Node: waiting.Node(), Proxies: proxies, TrustLoopback: s.trustsLoopback(), TokenSecret: tokenSecret, Log: log, Metrics: metrics,
@@ -214,6 +216,10 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	if p.places != nil {
 		l.start("geo", p.places.Run)
 		defer l.stop("geo")
+	}
+	if p.spam != nil {
+		l.start("spam list", p.spam.Run)
+		defer l.stop("spam list")
 	}
 	l.start("sites", p.afterTables(p.sites.Run))
 	defer l.stop("sites")

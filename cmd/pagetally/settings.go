@@ -32,7 +32,7 @@ type Settings struct {
 	ClientHeader string   `help:"The header in which the trusted proxies name the client, if not X-Forwarded-For." placeholder:"NAME"`
 
 	Geo      string `help:"MMDB file that tells countries, or cities, by address (MaxMind, DB-IP, ip-location-db, ipinfo). Taken over again when it changes. Without one country, region and city are unknown." placeholder:"FILE"`
-	SpamList string `help:"File of hosts, one a line, whose referrers are spam, besides the built-in list." placeholder:"FILE"`
+	SpamList string `help:"File of hosts, one a line, whose referrers are spam, besides the built-in list. Taken over again when it changes." placeholder:"FILE"`
 
 	EngineLib    string   `help:"Path of the embedded engine's library. Empty: beside the binary, then deployments/embedded/node_modules." placeholder:"FILE"`
 	EngineMemory ByteSize `help:"Memory that the embedded engine may use." default:"2GiB" placeholder:"SIZE"`
