@@ -36,8 +36,9 @@ const (
 // KnownSite is a site, where it comes from, and why it is not in use, if so.
 type KnownSite struct {
 	SiteSettings
-	Source string `json:"source"`
-	Unused string `json:"unused,omitempty"`
+	Source    string `json:"source"`
+	Unused    string `json:"unused,omitempty"`
+	WebsiteID string `json:"website_id"` // its name for Umami's trackers, which also take the domain
 
 	site Site
 }
@@ -170,7 +171,7 @@ func (s *LiveSites) joined(rows []SiteSettings) []KnownSite {
 	var known []KnownSite
 	by := make(map[string]string) // source of each site by its name
 	add := func(one SiteSettings, source string) {
-		k := KnownSite{SiteSettings: one, Source: source}
+		k := KnownSite{SiteSettings: one, Source: source, WebsiteID: WebsiteID(one.Domain)}
 		var err error
 		if k.site, err = one.Site(s.cfg.Zone); err != nil {
 			k.Unused = err.Error()

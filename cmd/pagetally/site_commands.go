@@ -194,16 +194,16 @@ func (c *sitesList) Run(ctx context.Context, s *Settings, out io.Writer) error {
 		return e.Encode(append([]ingest.KnownSite{}, known...)) // an empty list, not null
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "domain\tsource\tsettings")
+	fmt.Fprintln(w, "domain\tsource\tUmami website\tsettings")
 	for _, k := range known {
 		source := k.Source
 		if k.Unused != "" {
 			source += ", unused: " + k.Unused
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", k.Domain, source, describe(k.SiteSettings))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.Domain, source, k.WebsiteID, describe(k.SiteSettings))
 	}
 	if slices.Contains(s.Site, anySite) {
-		fmt.Fprintf(w, "*\t%s\tany other domain\n", ingest.SourceNamed)
+		fmt.Fprintf(w, "*\t%s\t\tany other domain\n", ingest.SourceNamed)
 	}
 	return w.Flush()
 }

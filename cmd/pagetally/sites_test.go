@@ -10,6 +10,8 @@ import (
 	"github.com/pagetally/pagetally/ingest"
 )
 
+const shopWebsite = "746f4b90-23d9-561a-8215-09fd380eccee"
+
 // testSites adds a site to the running server p, sees its settings count for events and for readers, changes and removes it.
 func testSites(t *testing.T, p *process) {
 	run := func(wantCode int, args ...string) string {
@@ -47,6 +49,10 @@ func testSites(t *testing.T, p *process) {
 	if err := json.Unmarshal([]byte(run(0, "list", "--json")), &list); err != nil || len(list) != 1 || list[0].Domain != "shop.example" ||
 		list[0].Source != ingest.SourceTable || list[0].HashRouting || !list[0].Public || list[0].IgnorePaths != nil {
 		t.Errorf("list: %+v, %v", list, err)
+	}
+	// The UUID as uuidgen makes it.
+	if said := run(0, "list"); !strings.Contains(said, shopWebsite) || len(list) != 1 || list[0].WebsiteID != shopWebsite {
+		t.Errorf("list does not tell the website id %s: %s %+v", shopWebsite, said, list)
 	}
 	stdout, stderr, code := pagetally(t, "query", "count", "shop.example", "--data="+p.data, "--period=day")
 	if code != 0 || !strings.Contains(stdout, "Asia/Tokyo") {
