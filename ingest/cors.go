@@ -39,6 +39,8 @@ func reasonOf(err error) Reason {
 		return Unavailable
 	case api.Status == fiber.StatusRequestEntityTooLarge:
 		return TooLarge
+	case api.Status == fiber.StatusTooManyRequests:
+		return RateLimited
 	}
 	return BadRequest
 }

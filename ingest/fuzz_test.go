@@ -53,7 +53,7 @@ func handler(t testing.TB, j Journal, change ...func(*Config)) fasthttp.RequestH
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cfg := Config{Journal: j, Keys: testKeys(t, dir), Salts: testSalts(t, dir), Sites: sites, Node: "n1"}
+	cfg := Config{Journal: j, Keys: testKeys(t, dir), Salts: testSalts(t, dir), Sites: sites, Node: "n1", GoatcounterCalls: -1}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -84,6 +84,9 @@ func (g *goatcounterCall) answer(c *fiber.Ctx) (err error) {
 	if g.rights, err = g.server.goatcounterRights(c, &g.by); err != nil {
 		return err
 	}
+	if err := g.limitCalls(c); err != nil {
+		return err
+	}
 	raw, err := readBody(c, MaxBatchBytes, &g.work.body)
 	if err != nil {
 		return err

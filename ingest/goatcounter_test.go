@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -342,5 +343,42 @@ func TestGoatcounterEscapes(t *testing.T) {
 		if e.Path != "/機/1" {
 			t.Errorf("path %q", e.Path)
 		}
+	}
+}
+
+// Its clients keep to the API's limit by the headers; who does not is refused until there is room again, and its events are not taken.
+func TestGoatcounterCallLimit(t *testing.T) {
+	now := time.Now()
+	r := newRig(t, func(c *Config) { c.GoatcounterCalls, c.Now = 0, func() time.Time { return now } })
+	const body = `{"no_sessions":true,"hits":[{"path":"/"}]}`
+	check := func(got reply, left, reset string) {
+		t.Helper()
+		for name, want := range map[string]string{"X-Rate-Limit-Limit": "60", "X-Rate-Limit-Remaining": left, "X-Rate-Limit-Reset": reset} {
+			if value := got.header.Get(name); value != want {
+				t.Errorf("%s is %q, want %q", name, value, want)
+			}
+		}
+	}
+	for left := 59; left > 0; left-- {
+		check(r.hits(202, body), strconv.Itoa(left), "0")
+	}
+	check(r.hits(202, body), "0", "2")
+	got := r.hits(429, body)
+	check(got, "0", "2")
+	if got.header.Get("Retry-After") != "2" || got.header.Get(HeaderReason) != string(RateLimited) || !strings.HasPrefix(got.body, `{"error":"`) {
+		t.Errorf("%v %s", got.header, got.body)
+	}
+	r.hits(202, body, bearer(oneOfExample)) // another key has its own
+	r.hits(401, body, "X-Nothing: here")
+	now = now.Add(2 * time.Second)
+	check(r.hits(202, body), "0", "2")
+	r.hits(429, body)
+	now = now.Add(2 * time.Minute)
+	check(r.hits(400, "{"), "59", "0") // a bad call is a call
+	if n := r.refused(RateLimited); n != 2 {
+		t.Errorf("%d refusals for the rate are counted, want 2", n)
+	}
+	if n := len(r.events()); n != 62 {
+		t.Errorf("%d events, want 62", n)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestRateTable(t *testing.T) {
 	start := time.Unix(1000, 0)
-	table := newRateTable(start)
+	table := newRateTable(start, burstWindow)
 	a, b := table.sender([16]byte{1}, "a.example"), table.sender([16]byte{1}, "b.example")
 	passed := func(sender uint64, rate float64, tries int, at time.Duration) (n int) {
 		for range tries {
@@ -59,7 +59,7 @@ func TestRateTable(t *testing.T) {
 // However many senders there are, whoever is at the limit stays there.
 func TestRateTableRemembersTheBusiest(t *testing.T) {
 	now := time.Unix(1000, 0)
-	table := newRateTable(now)
+	table := newRateTable(now, burstWindow)
 	busy := table.sender([16]byte{9}, "example.com")
 	for range 200 {
 		table.take(busy, 100, now, false)
@@ -257,7 +257,7 @@ func TestPathSet(t *testing.T) {
 
 func BenchmarkLimits(b *testing.B) {
 	now := time.Now()
-	table, paths := newRateTable(now), newPathSet(maxPaths)
+	table, paths := newRateTable(now, burstWindow), newPathSet(maxPaths)
 	address := netip.MustParseAddr("192.0.2.7").As16()
 	b.Run("rate", func(b *testing.B) {
 		b.ReportAllocs()

@@ -14,7 +14,7 @@ const (
 	rateWays   = 8 // buckets of a row, two cache lines
 )
 
-// burstWindow is how much of its rate a sender may use at once: the burst is twice what it may send in a second.
+// burstWindow is how much of its rate a sender of beacons may use at once: the burst is twice what it may send in a second.
 const burstWindow = 2 * time.Second
 
 // hashMix is odd: it keeps the hashes of two parts apart, so that swapping the parts makes another key.
@@ -25,10 +25,11 @@ const hashMix = 0x9e3779b97f4a7c15
 // for another. It is safe for concurrent use, and neither allocates nor waits for more than a few instructions of another.
 //
 // The algorithm is GCRA (ITU-T I.371): a bucket is one instant, the time at which it would be full again. An event moves it by
-// 1/rate and is refused when that would put it further ahead than burstWindow.
+// 1/rate and is refused when that would put it further ahead than window.
 type rateTable struct {
 	seed   maphash.Seed // secret: nobody can aim at another's row
 	start  time.Time
+	window time.Duration // how much of its rate a sender may use at once
 	shards [rateShards]rateShard
 }
 
@@ -44,8 +45,8 @@ type rateBucket struct {
 	full   int64 // nanoseconds since the table's start
 }
 
-func newRateTable(now time.Time) *rateTable {
-	return &rateTable{seed: maphash.MakeSeed(), start: now}
+func newRateTable(now time.Time, window time.Duration) *rateTable {
+	return &rateTable{seed: maphash.MakeSeed(), start: now, window: window}
 }
 
 // sender is the key of a sender: an address (zeros for none) at a site.
@@ -68,13 +69,27 @@ func (t *rateTable) take(sender uint64, rate float64, now time.Time, look bool) 
 		full = b.full
 	}
 	// A step longer than the window is the rate of one in some seconds: it still lets one pass.
-	if ahead := full + step - at - max(int64(burstWindow), step); ahead > 0 {
+	if ahead := full + step - at - max(int64(t.window), step); ahead > 0 {
 		return time.Duration(ahead)
 	}
 	if !look {
 		*b = rateBucket{sender, full + step}
 	}
 	return 0
+}
+
+// left is how many events of a sender are within its rate now.
+func (t *rateTable) left(sender uint64, rate float64, now time.Time) int {
+	at := int64(now.Sub(t.start))
+	shard := &t.shards[sender%rateShards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	b := shard.bucket(sender/rateShards%rateRows, sender)
+	room := int64(t.window)
+	if b.sender == sender && b.full > at {
+		room -= b.full - at
+	}
+	return int(room / int64(float64(time.Second)/rate))
 }
 
 // bucket finds the sender's bucket, or the one of its row that is full first.

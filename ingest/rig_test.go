@@ -67,7 +67,7 @@ func newRigWith(t testing.TB, readTimeout time.Duration, change ...func(*Config)
 		t.Fatal(err)
 	}
 	r := &rig{t: t, journal: j, metrics: prometheus.NewRegistry(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	cfg := Config{Journal: j, Sites: sites, Node: "n1", Metrics: r.metrics, Keys: testKeys(t, dir), Salts: testSalts(t, dir)}
+	cfg := Config{Journal: j, Sites: sites, Node: "n1", Metrics: r.metrics, Keys: testKeys(t, dir), Salts: testSalts(t, dir), GoatcounterCalls: -1}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -70,6 +70,8 @@ type Config struct {
 	AckTimeout    time.Duration // longest wait of ack=stored; 10 s when zero
 	TokenSecret   []byte        // signs Umami's cache tokens; when empty, a new one that ends with the process
 
+	GoatcounterCalls int // that a key may make to GoatCounter's API in goatPeriod; 60 when zero, any number when negative
+
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time // the clock; time.Now when nil
@@ -98,6 +100,8 @@ type Server struct {
 	deadline    *sharedDeadline
 	addresses   *rateTable // beacons by address and site
 	siteRates   *rateTable // beacons by site
+	goatRates   *rateTable // calls of GoatCounter's API by key
+	goatCalls   int
 	paths       *pathSet
 
 	pending *Pending  // nil: no counts are returned
@@ -126,6 +130,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.AckTimeout <= 0 {
 		cfg.AckTimeout = 10 * time.Second
 	}
+	if cfg.GoatcounterCalls == 0 {
+		cfg.GoatcounterCalls = goatCalls
+	}
 	if cfg.Spam == nil {
 		cfg.Spam = builtInSpam()
 	}
@@ -141,7 +148,8 @@ func New(cfg Config) (*Server, error) {
 		places: cfg.Places, spam: cfg.Spam,
 		node: cfg.Node, proxies: cfg.Proxies, loopback: cfg.TrustLoopback, ackTimeout: cfg.AckTimeout, now: cfg.Now,
 		tokens: umamiTokens{cfg.TokenSecret}, agents: newAgentCache(), idempotency: newIdempotencyKeys(cfg.Now), metrics: m, refusals: &edgeLog{log: cfg.Log}, deadline: &sharedDeadline{},
-		addresses: newRateTable(cfg.Now()), siteRates: newRateTable(cfg.Now()), paths: newPathSet(maxPaths),
+		addresses: newRateTable(cfg.Now(), burstWindow), siteRates: newRateTable(cfg.Now(), burstWindow), paths: newPathSet(maxPaths),
+		goatCalls: cfg.GoatcounterCalls, goatRates: newRateTable(cfg.Now(), goatPeriod),
 	}
 	if cfg.Totals != nil && cfg.Pending != nil {
 		s.pending = cfg.Pending
