@@ -2,7 +2,10 @@ package ingest
 
 import (
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 // What a site ignores is answered by each dialect in its own way, and never as if it were counted.
@@ -78,5 +81,34 @@ func TestPlausibleHealth(t *testing.T) {
 	}
 	if got := unsalted.do(http.MethodGet, "/api/system/health/live", nil); got.status != 200 {
 		t.Errorf("live without salts: status %d", got.status)
+	}
+}
+
+// What a site would not keep is refused in whichever dialect says that it is old, and never stored to vanish later.
+func TestRetentionInEachDialect(t *testing.T) {
+	r := newRig(t, withSites(t, SiteSettings{Domain: "example.com", RetentionDays: 3}))
+	key := bearer(ingestSecret)
+	for days, kept := range map[int]bool{2: true, 4: false} {
+		at := time.Now().Add(-time.Duration(days) * 24 * time.Hour)
+		iso, seconds := at.UTC().Format(time.RFC3339), strconv.FormatInt(at.Unix(), 10)
+		for _, d := range []struct {
+			name, path, body, header string
+		}{
+			{"plausible", "/api/event", `{"n":"pageview","u":"https://example.com/","d":"example.com","ts":"` + iso + `"}`, "X-A: b"},
+			{"umami", "/api/send", umamiMessage(`"url":"/","timestamp":` + seconds), "X-A: b"},
+			{"umami, keyed", "/api/send", umamiMessage(`"url":"/","timestamp":` + seconds), key},
+			{"goatcounter API", "/api/v0/count?site=example.com", `{"no_sessions":true,"hits":[{"path":"/","created_at":"` + iso + `"}]}`, key},
+			{"native", "/v1/events", `{"site":"example.com","path":"/","ts":"` + iso + `"}`, key},
+		} {
+			before, refused := len(r.events()), r.refused(BeyondRetention)
+			got := r.do(http.MethodPost, d.path, []byte(d.body), d.header)
+			stored, counted := len(r.events())-before, r.refused(BeyondRetention)-refused
+			if kept && (stored != 1 || counted != 0) || !kept && (stored != 0 || counted != 1 || got.status >= 500) {
+				t.Errorf("%s, %d days old: %d %v %s: %d stored, %d refused", d.name, days, got.status, got.header, got.body, stored, counted)
+			}
+			if said := got.header.Get(HeaderReason) + got.body; !kept && !strings.Contains(said, string(BeyondRetention)) {
+				t.Errorf("%s, %d days old: the reason is not told in %q", d.name, days, said)
+			}
+		}
 	}
 }
