@@ -75,7 +75,9 @@ func (d *Delivery) waitGone(ctx context.Context, b *Batch) error {
 }
 
 // pause waits for a while or until ctx ends, whose error it then returns.
-func (d *Delivery) pause(ctx context.Context, wait time.Duration) error {
+func (d *Delivery) pause(ctx context.Context, wait time.Duration) error { return pause(ctx, wait) }
+
+func pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

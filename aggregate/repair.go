@@ -88,7 +88,7 @@ var rollups = []rollup{
 
 // difference is a SELECT of what the events of a scope add up to, as d, less what r holds of it.
 func (r rollup) difference() (string, error) {
-	feed, err := schema.FeedQuery(r.table, "(SELECT * FROM events WHERE "+eventsScope+")")
+	feed, err := r.feed(eventsScope)
 	if err != nil {
 		return "", err
 	}
@@ -101,6 +101,11 @@ func (r rollup) difference() (string, error) {
 	UNION ALL
 	SELECT %[1]s, -sum(n) AS d%[4]s FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		r.keys, fromEvents, feed, fromRollup, r.table, rollupScope), nil
+}
+
+// feed is the SELECT of the rows that r should hold of the events that a condition selects.
+func (r rollup) feed(condition string) (string, error) {
+	return schema.FeedQuery(r.table, "(SELECT * FROM events WHERE "+condition+")")
 }
 
 // mendSQL is the statement that makes r agree with the events of a scope: sums get signed differences, which are nothing where they

@@ -25,6 +25,7 @@ type cli struct {
 	Query      queryCommand      `cmd:"" help:"Read counts."`
 	Explain    explainCommand    `cmd:"" help:"Say what would happen to a hit, and why; store nothing."`
 	Journal    journalCommand    `cmd:"" help:"Look into the journal and settle what was set aside."`
+	Verify     verifyCommand     `cmd:"" help:"Compare the rollups with the events, and repair them."`
 	Doctor     doctorCommand     `cmd:"" help:"Check the installation and say what to do."`
 	ClickHouse clickhouseCommand `cmd:"" name:"clickhouse" help:"Run the embedded ClickHouse alone, for clickhouse-client, Grafana or a notebook."`
 	Show       configCommand     `cmd:"" name:"config" help:"Print the configuration in effect."`
