@@ -47,6 +47,7 @@ func testCommands(t *testing.T, p *process) {
 			}
 		}
 	})
+	t.Run("verify", func(t *testing.T) { testVerify(t, p) })
 	t.Run("migrate", func(t *testing.T) {
 		stdout, stderr, code := pagetally(t, "migrate", "--dry-run", "--data="+p.data)
 		if code != 0 || !strings.Contains(stdout, "0 statements would run") {
