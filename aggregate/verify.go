@@ -78,8 +78,8 @@ func (v *Verification) Differs() bool {
 	return slices.ContainsFunc(v.Tables, func(t TableVerification) bool { return t.Differing > t.Repaired })
 }
 
-// Verify compares the events with every rollup, a day and table at a time, which bounds what the server needs, and repairs what
-// differs if it is told to. It is right while events arrive.
+// Verify compares the events with every rollup, a day and table at a time and large days in pieces, which bounds what the server needs,
+// and repairs what differs if it is told to. It is right while events arrive.
 //
 // # Why it may compare while events arrive
 //
@@ -118,10 +118,8 @@ func Verify(ctx context.Context, cfg VerifyConfig) (*Verification, error) {
 		if v.cfg.Progress != nil {
 			v.cfg.Progress(day)
 		}
-		for i, r := range rollups {
-			if err := v.verifyDay(ctx, r, day, &v.found.Tables[i]); err != nil {
-				return nil, fmt.Errorf("%s of %s: %w", r.table, day.Format(time.DateOnly), err)
-			}
+		if err := v.verifyDay(ctx, day); err != nil {
+			return nil, fmt.Errorf("%s: %w", day.Format(time.DateOnly), err)
 		}
 	}
 	return v.found, nil
@@ -160,15 +158,31 @@ func newVerifier(cfg VerifyConfig) (*verifier, error) {
 
 func utcDay(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// verifyDay compares a day of a table, repairs it if asked to, and books the result.
-func (v *verifier) verifyDay(ctx context.Context, r rollup, day time.Time, t *TableVerification) error {
-	c, err := v.compareSettled(ctx, r, day, nil)
+// verifyDay compares a day of every table, a piece at a time.
+func (v *verifier) verifyDay(ctx context.Context, day time.Time) error {
+	pieces, err := v.pieces(ctx, day)
+	if err != nil {
+		return err
+	}
+	for i, r := range rollups {
+		for _, p := range pieces {
+			if err := v.verifyPiece(ctx, r, p, &v.found.Tables[i]); err != nil {
+				return fmt.Errorf("%s: %w", r.table, err)
+			}
+		}
+	}
+	return nil
+}
+
+// verifyPiece compares a piece of a table, repairs it if asked to, and books the result.
+func (v *verifier) verifyPiece(ctx context.Context, r rollup, p piece, t *TableVerification) error {
+	c, err := v.compareSettled(ctx, r, p, nil)
 	if err != nil {
 		return err
 	}
 	left := c.differing
 	if v.cfg.Repair && len(left) > 0 {
-		if left, err = v.repair(ctx, r, day, c.differing); err != nil {
+		if left, err = v.repair(ctx, r, p, c.differing); err != nil {
 			return fmt.Errorf("repair: %w", err)
 		}
 	}

@@ -24,33 +24,64 @@ type bucketState struct {
 	strangers uint64 // rows with visitors that no event has: merging cannot mend those
 }
 
-// comparison is what is known of the buckets of a day and table.
+// comparison is what is known of the buckets of a piece of a table.
 type comparison struct {
 	compared  uint64
 	unsettled bucketSet
 	differing map[bucketKey]bucketState
 }
 
-// stretch is the part of a day that a statement is about.
+// stretch is the part of a day that a statement is about, its events and its rows of a rollup.
 type stretch struct {
 	events, rollup string // conditions
 	params         []any
 }
 
 const (
-	sitesOfDay = ` AND ({site:String} = '' OR site = {site:String}) AND NOT has({skip:Array(String)}, site)`
-	eventsDay  = `ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})` + sitesOfDay
-	rollupDay  = `bucket >= fromUnixTimestamp({from:Int64}) AND bucket < fromUnixTimestamp({to:Int64})` + sitesOfDay
+	sitesOfPiece = ` AND ({site:String} = '' OR site = {site:String}) AND NOT has({skip:Array(String)}, site)`
+	eventsPiece  = `ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})` + sitesOfPiece
+	rollupPiece  = `bucket >= fromUnixTimestamp({from:Int64}) AND bucket < fromUnixTimestamp({to:Int64})` + sitesOfPiece
 )
 
 // mostNamed bounds the buckets that a statement names.
 const mostNamed = 2000
 
-// wholeDay is every bucket of a day, but for sites that do not keep it any more.
-func (v *verifier) wholeDay(day time.Time) stretch {
-	return stretch{eventsDay, rollupDay, []any{
-		clickhouse.Named("from", fmt.Sprint(day.Unix())), clickhouse.Named("to", fmt.Sprint(day.AddDate(0, 0, 1).Unix())),
-		clickhouse.Named("site", v.cfg.Site), clickhouse.Named("skip", v.beyondRetention(day)),
+// piece is the buckets of a day that begin in a time, half open.
+type piece struct{ day, from, to time.Time }
+
+// rowsAtOnce is about how many events a statement adds up. In dimensions each is in a row of every dimension.
+const rowsAtOnce = 250_000
+
+// pieces cuts a day by the number of its events.
+func (v *verifier) pieces(ctx context.Context, day time.Time) ([]piece, error) {
+	of := v.all(piece{day, day, day.AddDate(0, 0, 1)})
+	var rows uint64
+	if err := v.conn.QueryRow(ctx, "SELECT count() FROM events WHERE "+of.events, of.params...).Scan(&rows); err != nil {
+		return nil, fmt.Errorf("count events: %w", err)
+	}
+	return cutDay(day, rows), nil
+}
+
+// cutDay cuts a day of so many events evenly; 15 minutes are the smallest piece.
+func cutDay(day time.Time, rows uint64) (pieces []piece) {
+	const buckets = uint64(24 * time.Hour / bucketLength)
+	length := bucketLength * time.Duration(max(1, buckets/(1+rows/rowsAtOnce)))
+	end := day.AddDate(0, 0, 1)
+	for from := day; from.Before(end); from = from.Add(length) {
+		to := from.Add(length)
+		if to.After(end) {
+			to = end
+		}
+		pieces = append(pieces, piece{day, from, to})
+	}
+	return pieces
+}
+
+// all is every bucket of a piece, but for sites that do not keep the day any more.
+func (v *verifier) all(p piece) stretch {
+	return stretch{eventsPiece, rollupPiece, []any{
+		clickhouse.Named("from", fmt.Sprint(p.from.Unix())), clickhouse.Named("to", fmt.Sprint(p.to.Unix())),
+		clickhouse.Named("site", v.cfg.Site), clickhouse.Named("skip", v.beyondRetention(p.day)),
 	}}
 }
 
@@ -65,13 +96,13 @@ func named(buckets []bucketKey) stretch {
 	return stretch{eventsScope, rollupScope, s.params()}
 }
 
-// compareSettled compares the given buckets of a day, nil for all of it, until every one of them stood still while it was compared or
+// compareSettled compares the given buckets of a piece, nil for all of it, until every one of them stood still while it was compared or
 // patience ends.
-func (v *verifier) compareSettled(ctx context.Context, r rollup, day time.Time, only bucketSet) (*comparison, error) {
+func (v *verifier) compareSettled(ctx context.Context, r rollup, p piece, only bucketSet) (*comparison, error) {
 	c := &comparison{unsettled: bucketSet{}, differing: map[bucketKey]bucketState{}}
 	deadline := v.cfg.now().Add(v.cfg.patience)
 	for attempt := 0; ; attempt++ {
-		seen, moving, err := v.compareOnce(ctx, r, day, only)
+		seen, moving, err := v.compareOnce(ctx, r, p, only)
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +140,12 @@ func retryWait(attempt int) time.Duration {
 }
 
 // compareOnce compares buckets and tells which of them may have moved meanwhile.
-func (v *verifier) compareOnce(ctx context.Context, r rollup, day time.Time, only bucketSet) (map[bucketKey]bucketState, moving, error) {
-	of := v.wholeDay(day)
+func (v *verifier) compareOnce(ctx context.Context, r rollup, p piece, only bucketSet) (map[bucketKey]bucketState, moving, error) {
+	of := v.all(p)
 	if only != nil && len(only) <= mostNamed {
 		of = named(sortedBuckets(only))
 	}
-	before, err := v.motion.quiet(ctx, day)
+	before, err := v.motion.quiet(ctx, p.day)
 	if err != nil {
 		return nil, moving{}, err
 	}
@@ -128,7 +159,7 @@ func (v *verifier) compareOnce(ctx context.Context, r rollup, day time.Time, onl
 			return !asked
 		})
 	}
-	moving, err := v.motion.since(ctx, day, before)
+	moving, err := v.motion.since(ctx, p.day, before)
 	return seen, moving, err
 }
 

@@ -20,12 +20,12 @@ const (
 	abandonedWithin = 2 * time.Minute
 )
 
-// repair makes r agree with the events in the buckets of a day that differ, and returns those that differ still.
-func (v *verifier) repair(ctx context.Context, r rollup, day time.Time, differing map[bucketKey]bucketState) (map[bucketKey]bucketState, error) {
+// repair makes r agree with the events in the buckets of a piece that differ, and returns those that differ still.
+func (v *verifier) repair(ctx context.Context, r rollup, p piece, differing map[bucketKey]bucketState) (map[bucketKey]bucketState, error) {
 	left := maps.Clone(differing)
 	for least, stalls := differingRows(left), 0; len(left) > 0 && stalls < mostStalls; {
-		for buckets := range slices.Chunk(sortedBuckets(left), mostNamed) {
-			if err := v.mendBuckets(ctx, r, day, buckets, left); err != nil {
+		for _, buckets := range portions(left) {
+			if err := v.mendBuckets(ctx, r, p, buckets, left); err != nil {
 				return nil, err
 			}
 		}
@@ -37,7 +37,7 @@ func (v *verifier) repair(ctx context.Context, r rollup, day time.Time, differin
 		for key := range left {
 			only[key] = struct{}{}
 		}
-		c, err := v.compareSettled(ctx, r, day, only)
+		c, err := v.compareSettled(ctx, r, p, only)
 		if err != nil {
 			return nil, err
 		}
@@ -55,6 +55,20 @@ func (v *verifier) repair(ctx context.Context, r rollup, day time.Time, differin
 	return left, nil
 }
 
+// portions cuts buckets so that a statement mends all rows of its own, unless a single bucket has too many.
+func portions(buckets map[bucketKey]bucketState) (list [][]bucketKey) {
+	var rows uint64
+	for _, key := range sortedBuckets(buckets) {
+		rows += buckets[key].Rows
+		if last := len(list) - 1; last >= 0 && rows <= mostMended && len(list[last]) < mostNamed {
+			list[last] = append(list[last], key)
+			continue
+		}
+		list, rows = append(list, []bucketKey{key}), buckets[key].Rows
+	}
+	return list
+}
+
 func differingRows(buckets map[bucketKey]bucketState) (rows uint64) {
 	for _, s := range buckets {
 		rows += s.Rows
@@ -63,7 +77,7 @@ func differingRows(buckets map[bucketKey]bucketState) (rows uint64) {
 }
 
 // mendBuckets mends what is known to differ in some buckets.
-func (v *verifier) mendBuckets(ctx context.Context, r rollup, day time.Time, buckets []bucketKey, states map[bucketKey]bucketState) error {
+func (v *verifier) mendBuckets(ctx context.Context, r rollup, p piece, buckets []bucketKey, states map[bucketKey]bucketState) error {
 	those := func(is func(bucketState) bool) []bucketKey {
 		return slices.DeleteFunc(slices.Clone(buckets), func(key bucketKey) bool { return !is(states[key]) })
 	}
@@ -78,7 +92,7 @@ func (v *verifier) mendBuckets(ctx context.Context, r rollup, day time.Time, buc
 		}
 	}
 	if wrong := those(func(s bucketState) bool { return s.Short != 0 || s.Over != 0 }); len(wrong) > 0 {
-		if err := v.mendSums(ctx, r, day, wrong); err != nil {
+		if err := v.mendSums(ctx, r, p, wrong); err != nil {
 			return fmt.Errorf("mend sums: %w", err)
 		}
 	}
@@ -111,10 +125,10 @@ FROM (%[4]s) GROUP BY %[2]s HAVING %[5]s`, r.table, r.keys, r.precision, sides, 
 
 // mendSums adds the differences of rows whose buckets stood still while they were read. If none did it tries again until patience
 // ends. What is left is for the next round.
-func (v *verifier) mendSums(ctx context.Context, r rollup, day time.Time, buckets []bucketKey) error {
+func (v *verifier) mendSums(ctx context.Context, r rollup, p piece, buckets []bucketKey) error {
 	deadline := v.cfg.now().Add(v.cfg.patience)
 	for attempt := 0; ; attempt++ {
-		before, err := v.motion.quiet(ctx, day)
+		before, err := v.motion.quiet(ctx, p.day)
 		if err != nil {
 			return err
 		}
@@ -122,7 +136,7 @@ func (v *verifier) mendSums(ctx context.Context, r rollup, day time.Time, bucket
 		if err != nil {
 			return err
 		}
-		moving, err := v.motion.since(ctx, day, before)
+		moving, err := v.motion.since(ctx, p.day, before)
 		if err != nil {
 			return err
 		}

@@ -286,3 +286,49 @@ func TestVerifyLeavesOutWhatASiteDoesNotKeep(t *testing.T) {
 		}
 	}
 }
+
+func TestLargeDaysAreCut(t *testing.T) {
+	day := utcDay(verifyNoon)
+	for rows, want := range map[uint64]int{0: 1, rowsAtOnce - 1: 1, rowsAtOnce: 2, 10 * rowsAtOnce: 12, 1000 * rowsAtOnce: 96} {
+		pieces := cutDay(day, rows)
+		if len(pieces) != want {
+			t.Errorf("%d rows: %d pieces, want %d", rows, len(pieces), want)
+		}
+		at := day
+		for _, p := range pieces {
+			if !p.from.Equal(at) || !p.from.Equal(p.from.Truncate(bucketLength)) || !p.to.After(p.from) {
+				t.Errorf("%d rows: piece %v to %v, want it to begin at %v", rows, p.from, p.to, at)
+			}
+			at = p.to
+		}
+		if !at.Equal(day.AddDate(0, 0, 1)) {
+			t.Errorf("%d rows: ends at %v", rows, at)
+		}
+	}
+}
+
+func TestPortionsHoldEveryBucketOnce(t *testing.T) {
+	left, want := map[bucketKey]bucketState{}, 0
+	for i := range 3 * mostNamed {
+		state := bucketState{Sums: Sums{Rows: 10}}
+		if i%1000 == 0 {
+			state.Rows = mostMended + 1
+		}
+		left[bucketKey{"example.com", uint32(i) * 900}] = state
+		want++
+	}
+	seen := bucketSet{}
+	for _, portion := range portions(left) {
+		var rows uint64
+		for _, key := range portion {
+			seen[key] = struct{}{}
+			rows += left[key].Rows
+		}
+		if len(portion) > mostNamed || len(portion) > 1 && rows > mostMended {
+			t.Errorf("a portion of %d buckets and %d rows", len(portion), rows)
+		}
+	}
+	if len(seen) != want {
+		t.Errorf("%d buckets in portions, want %d", len(seen), want)
+	}
+}
