@@ -22,6 +22,11 @@
 // A row that ClickHouse refuses is found by cutting its batch in halves, and quarantined: kept, shown, retried or dropped by an
 // operator. A row is quarantined only after the same tables took another row, so that a broken table never empties the journal.
 //
+// # Verifying
+//
+// [Verify] compares any range of the events with every rollup, beside a running delivery, and repairs what differs. It belongs to no
+// Delivery and needs no journal: the ledger tells it what is on its way.
+//
 // # Who owns what
 //
 // One goroutine, [Delivery.Run], owns all state and makes all decisions; each INSERT in flight has a goroutine of its own, at most

@@ -159,7 +159,7 @@ GROUP BY s, day HAVING sum(n) != 0`
 	return counted, rows.Err()
 }
 
-// held says of which time there are raw events of a site.
+// heldDays says of which time there are raw events of a site.
 type heldDays struct {
 	first  time.Time
 	months []uint32 // as 202501

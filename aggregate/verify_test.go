@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -210,6 +211,55 @@ func TestVerifyLeavesOpenBatchesAlone(t *testing.T) {
 	r.exec(`INSERT INTO ledger (batch, state, at, touched, oldest) VALUES ('OPEN', 'stored', now64(3), [('example.com', '2025-03-09')], now64(3))`)
 	r.verify(repairing)
 	r.requireClean(r.verify())
+}
+
+// TestVerifyWaitsForOpenBatches: an INSERT that is half done for longer than a comparison takes is no difference, and not repaired.
+func TestVerifyWaitsForOpenBatches(t *testing.T) {
+	r := newRig(t)
+	r.stored()
+	const entry = `INSERT INTO ledger (batch, state, at, touched, oldest) VALUES ('OPEN', '%s', now64(3), [('example.com', '2025-03-09')], now64(3) - INTERVAL 1 HOUR)`
+	r.exec(fmt.Sprintf(entry, "intent"))
+	r.exec(`CREATE TABLE late AS views ENGINE = Memory`)
+	r.exec(`INSERT INTO late SELECT * FROM views WHERE site = 'example.com' AND toDate(bucket) = '2025-03-09' LIMIT 1`)
+	r.exec(`ALTER TABLE views DELETE WHERE (site, name, bucket, path_key) IN (SELECT site, name, bucket, path_key FROM late) SETTINGS mutations_sync = 2`)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		time.Sleep(storedWithin + 500*time.Millisecond)
+		r.exec(`INSERT INTO views SELECT * FROM late`)
+		r.exec(fmt.Sprintf(entry, "stored"))
+	})
+	found := r.verify(repairing)
+	wg.Wait()
+	r.requireClean(found)
+	r.requireClean(r.verify())
+}
+
+func TestMotionNamesTheBucketsThatMoved(t *testing.T) {
+	r := newRig(t)
+	r.stored()
+	day := utcDay(verifyNoon)
+	m, err := watchMotion(t.Context(), r.conn, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := m.groups(t.Context(), day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(hour int) bucketKey {
+		return bucketKey{"example.com", uint32(day.Add(time.Duration(hour) * time.Hour).Unix())}
+	}
+	if moved, err := m.since(t.Context(), day, before); err != nil || moved.has(at(12)) || moved.has(at(22)) {
+		t.Errorf("moved %+v, %v, want nothing", moved, err)
+	}
+	e := r.event()
+	e.TS = verifyNoon.UnixMilli()
+	r.append(e)
+	r.seal()
+	r.deliver()
+	if moved, err := m.since(t.Context(), day, before); err != nil || !moved.has(at(12)) || moved.has(at(22)) {
+		t.Errorf("moved %+v, %v, want noon alone", moved, err)
+	}
 }
 
 func TestVerifyRefusesRangesWithoutEvents(t *testing.T) {
