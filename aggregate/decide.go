@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -137,6 +138,12 @@ func (d *Delivery) judge(ctx context.Context, decision *Decision, claims []rowCl
 		asked, rows = append(asked, c.Claim), append(rows, c.row)
 	}
 	holders, err := d.claims.Claim(ctx, asked)
+	if errors.Is(err, ErrClaimsAway) {
+		for _, c := range claims {
+			decision.Parked = append(decision.Parked, c.row)
+		}
+		return nil // in the order of the rows
+	}
 	if err != nil {
 		return fmt.Errorf("claim event ids: %w", err)
 	}

@@ -20,7 +20,7 @@ type Config struct {
 	Conn    Conn             // its default database holds the tables
 	Journal *journal.Journal // Run is the only one to move its segments
 	Node    string           // written into the ledger
-	Claims  Claims           // default: MemoryClaims over ClaimWindow and ClaimsHeld
+	Claims  Claims           // default: MemoryClaims over ClaimWindow and ClaimsHeld. RedisClaims have their own window and serve one Delivery
 
 	Hot *Hot // counts of the last hour in Redis, nil: none
 
@@ -108,6 +108,9 @@ type Delivery struct {
 	journal *journal.Journal
 	node    string
 	claims  Claims
+	// remoteClaims is claims, if those are in Redis, else nil.
+	remoteClaims *RedisClaims
+
 	ledger  *ledger
 	log     *slog.Logger
 	metrics *metrics
@@ -152,12 +155,21 @@ func New(cfg Config) (*Delivery, error) {
 	}
 	if d.claims == nil {
 		memory := NewMemoryClaims(cfg.Conn, cfg.ClaimWindow, max(cfg.ClaimsHeld, 4*cfg.GroupRows))
-		memory.pinned = func(segment ulid.ULID) bool { return d.undelivered[segment] || d.quarantined[segment] }
+		memory.pinned = d.inHand
 		d.claims = memory
+	}
+	if remote, ok := d.claims.(*RedisClaims); ok {
+		d.remoteClaims = remote
+		remote.attach(claimHooks{node: d.node, pinned: d.inHand, stored: d.ledger.segmentStored, files: d.journal})
 	}
 	starting := "starting"
 	d.state.Store(&starting)
 	return d, nil
+}
+
+// inHand says that the segment is in this node's journal and not stored.
+func (d *Delivery) inHand(segment ulid.ULID) bool {
+	return d.undelivered[segment] || d.quarantined[segment]
 }
 
 // tick is how often Run looks around without being told to.
@@ -187,6 +199,9 @@ func (d *Delivery) Run(ctx context.Context) error {
 			if d.now().Sub(lastUnpark) >= d.cfg.ParkedRetry {
 				lastUnpark = d.now()
 				d.unpark()
+			}
+			if d.remoteClaims != nil {
+				d.remoteClaims.tend(ctx)
 			}
 			d.measureLag()
 			d.kept.expire(d)

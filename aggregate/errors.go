@@ -12,4 +12,6 @@ func isCorrupt(err error) bool {
 	return errors.Is(err, journal.ErrCorrupt) || errors.Is(err, schema.ErrCorruptEvent)
 }
 
+func isNoFile(err error) bool { return errors.Is(err, journal.ErrNoFile) }
+
 func isNoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -245,6 +245,9 @@ func (d *Delivery) removeNote(id ulid.ULID) error {
 
 // unpark hands the parked segments to delivery again, which asks anew who owns their ids.
 func (d *Delivery) unpark() {
+	if d.remoteClaims != nil && d.remoteClaims.waiting() {
+		return // they would be parked again
+	}
 	infos, err := d.journal.List(journal.StateParked)
 	if err != nil {
 		d.log.Warn("cannot list parked segments", "error", err)

@@ -43,8 +43,15 @@ func (d *Delivery) recover(ctx context.Context) error {
 	return d.loadKept(ctx)
 }
 
-// loadClaims fills claims that are kept in this process alone.
+// loadClaims fills claims that are kept in this process alone, and takes up those that are kept elsewhere.
 func (d *Delivery) loadClaims(ctx context.Context) error {
+	if d.remoteClaims != nil {
+		return d.remoteClaims.load()
+	}
+	// A Redis that a former process kept its claims in will not know of those of this one.
+	if err := d.journal.RemoveFile(decisionsDir, epochName); err != nil {
+		return err
+	}
 	if memory, ok := d.claims.(*MemoryClaims); ok {
 		return memory.Load(ctx)
 	}
