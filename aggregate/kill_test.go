@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pagetally/pagetally/ingest/journal"
 	"github.com/pagetally/pagetally/schema"
@@ -24,6 +25,7 @@ const childEnv = "PAGETALLY_TEST_DELIVERY"
 
 type childConfig struct {
 	Dir, Addr, User, Password, Database string
+	Redis                               string
 	KillAt                              int           // number of the step to die at, 0 for never
 	KillIn                              time.Duration // after an intent is written, 0 for never
 }
@@ -53,9 +55,17 @@ func deliverAll(cfg childConfig) error {
 	if err != nil {
 		return err
 	}
+	var claims Claims
+	if cfg.Redis != "" {
+		client := redis.NewClient(&redis.Options{Addr: cfg.Redis, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+		defer func() { _ = client.Close() }()
+		if claims, err = NewRedisClaims(RedisClaimsConfig{Client: client, Conn: conn}); err != nil {
+			return err
+		}
+	}
 	steps := 0
 	kill := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
-	d, err := New(Config{Conn: conn, Journal: j, Node: j.Node(), Parallel: 1, Step: func(step string) {
+	d, err := New(Config{Conn: conn, Journal: j, Node: j.Node(), Claims: claims, Parallel: 1, Step: func(step string) {
 		if cfg.KillIn > 0 && step == "delivery: after the intent" {
 			time.AfterFunc(cfg.KillIn, kill)
 		}
@@ -96,7 +106,8 @@ func (r *rig) childWith(killAt int, killIn time.Duration) (killed bool) {
 	r.t.Helper()
 	opts := r.server.Options(r.db)
 	env, err := json.Marshal(childConfig{
-		Dir: r.dir, Addr: opts.Addr[0], User: opts.Auth.Username, Password: opts.Auth.Password, Database: r.db, KillAt: killAt, KillIn: killIn,
+		Dir: r.dir, Addr: opts.Addr[0], User: opts.Auth.Username, Password: opts.Auth.Password, Database: r.db,
+		Redis: r.redis, KillAt: killAt, KillIn: killIn,
 	})
 	if err != nil {
 		r.t.Fatal(err)

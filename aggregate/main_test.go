@@ -34,6 +34,7 @@ type rig struct {
 	random  *rand.Rand
 	want    map[string]int64 // path -> n, of the events that count
 	serial  int
+	redis   string // address of the Redis that delivering processes keep their claims in, "" for none
 }
 
 func newRig(t testing.TB) *rig { return newRigOn(t, embeddedtest.Shared(t)) }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrRedisUnfit says that claims in this Redis would not be safe: it may evict them, or is too old.
-var ErrRedisUnfit = errors.New("Redis is unfit for claims")
+var ErrRedisUnfit = errors.New("unfit for claims")
 
 // leastRedis is the first version that can tell in one step who held a key before.
 const leastRedis = 7
@@ -41,10 +41,10 @@ func checkRedis(ctx context.Context, c redis.Cmdable) error {
 	version := infoField(server, "redis_version")
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < leastRedis {
-		return fmt.Errorf("%w: its version is %q, needed is %d", ErrRedisUnfit, version, leastRedis)
+		return fmt.Errorf("%w: the version of Redis is %q, needed is %d", ErrRedisUnfit, version, leastRedis)
 	}
 	if policy := infoField(memory, "maxmemory_policy"); policy != "noeviction" {
-		return fmt.Errorf("%w: its maxmemory-policy is %q, needed is noeviction", ErrRedisUnfit, policy)
+		return fmt.Errorf("%w: the maxmemory-policy of Redis is %q, needed is noeviction", ErrRedisUnfit, policy)
 	}
 	return nil
 }

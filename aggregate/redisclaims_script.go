@@ -119,7 +119,7 @@ return 1
 `)
 
 // errNotReady says that Redis does not hold all of this node's claims.
-var errNotReady = errors.New("Redis does not hold the claims")
+var errNotReady = errors.New("not all claims are in Redis")
 
 // scriptCall is one call of claimScript.
 type scriptCall struct {

@@ -48,6 +48,9 @@ func freePort(t testing.TB) int {
 // Addr is where the server listens, the same after a restart.
 func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
+// HostPort is Addr in two.
+func (s *Server) HostPort() (host, port string) { return "127.0.0.1", fmt.Sprint(s.port) }
+
 // Client is a client that gives up soon. It is closed at the end of the test.
 func (s *Server) Client() *redis.Client {
 	c := redis.NewClient(&redis.Options{
@@ -91,6 +94,17 @@ func (s *Server) Restart() {
 func (s *Server) Kill() {
 	s.signal(syscall.SIGKILL)
 	<-s.done
+}
+
+// Stop lets the server write down what it has to, and waits until its process is gone.
+func (s *Server) Stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGTERM)
+	select {
+	case <-s.done:
+	case <-time.After(20 * time.Second):
+		s.t.Fatal("redis-server does not stop")
+	}
 }
 
 // Pause stops the server without closing anything, as a machine that hangs does.
