@@ -27,6 +27,13 @@
 // [Verify] compares any range of the events with every rollup, beside a running delivery, and repairs what differs. It belongs to no
 // Delivery and needs no journal: the ledger tells it what is on its way.
 //
+// # Claims
+//
+// An event id belongs to the row that claimed it first ([Claims]). One node keeps claims in memory and finds older ones in
+// `event_ids` ([MemoryClaims]); several nodes share a Redis ([RedisClaims]), which is a cache of the same: it is believed only while it
+// surely holds every claim, and filled anew when it does not. A row whose id another row holds is a duplicate once that one is sure to
+// be counted, and parked until then.
+//
 // # Who owns what
 //
 // One goroutine, [Delivery.Run], owns all state and makes all decisions; each INSERT in flight has a goroutine of its own, at most
