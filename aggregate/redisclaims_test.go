@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -594,4 +595,63 @@ func BenchmarkRedisClaims(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(claimed), "ns/claim")
 	b.ReportMetric((memory()-before)/float64(claimed), "B/claim")
+}
+
+// TestTwoNodesCountAnIDOnce gives every id to both of two nodes that share Redis and ClickHouse, at the same time.
+func TestTwoNodesCountAnIDOnce(t *testing.T) {
+	one := newRig(t)
+	client := redistest.Start(t).Client()
+	two := &rig{t: t, server: one.server, conn: one.conn, db: one.db, dir: t.TempDir(), want: one.want, random: one.random}
+	two.open(journal.Options{})
+	t.Cleanup(func() { _ = two.journal.Close() })
+	var nodes []*Delivery
+	for _, r := range []*rig{one, two} {
+		claims := r.redisClaims(client)
+		d, stop := r.start(func(c *Config) { c.Claims, c.ParkedRetry = claims, 100*time.Millisecond })
+		defer stop()
+		r.eventually("claims in Redis", func() bool { return valueOf(claims.metrics.up) == 1 })
+		nodes = append(nodes, d)
+	}
+	var rows int64
+	for round := range 5 {
+		for i := range 50 {
+			e := one.event()
+			e.EventID, e.Path = fmt.Sprint("shared-", round, "-", i), fmt.Sprint("/id/", round, "/", i)
+			one.count(e)
+			two.append(e)
+			rows += 2
+		}
+		one.seal()
+		two.seal()
+	}
+	for i, r := range []*rig{one, two} {
+		r.eventually("delivery", func() bool {
+			return r.journal.Stats().SealedSegments == 0 && nodes[i].Pending() == 0 && len(r.list(journal.StateParked)) == 0
+		})
+	}
+	one.requireExact()
+	one.requireBalanced(rows)
+}
+
+// BenchmarkEmbeddedClaims is BenchmarkRedisClaims with a Redis inside the process.
+func BenchmarkEmbeddedClaims(b *testing.B) {
+	r := newRig(b)
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(b).Addr()})
+	defer func() { _ = client.Close() }()
+	claims := r.redisClaims(client, func(c *RedisClaimsConfig) { c.Embedded, c.Timeout = true, 10*time.Second })
+	r.attached(claims)
+	asked := make([]Claim, 10_000)
+	for b.Loop() {
+		segment := r.journal.NewID()
+		for i := range asked {
+			for at := range asked[i].ID {
+				asked[i].ID[at] = byte(r.random.Uint32())
+			}
+			asked[i].Owner = Owner{segment, uint32(i)}
+		}
+		if _, err := claims.Claim(context.Background(), asked); err != nil || !claims.up {
+			b.Fatal(err, claims.up)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(asked)), "ns/claim")
 }
