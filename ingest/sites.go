@@ -132,3 +132,17 @@ func (s *Sites) OfHost(host string) (*Site, bool) {
 	}
 	return nil, false
 }
+
+// OnlyBadge is the one site whose counts may be shown as badges; false when there is none, or several.
+func (s *Sites) OnlyBadge() (only *Site, ok bool) {
+	for _, site := range s.current.Load().byDomain {
+		if !site.Badge || site == only {
+			continue
+		}
+		if only != nil {
+			return nil, false
+		}
+		only = site
+	}
+	return only, only != nil
+}

@@ -1,232 +1,207 @@
 package query
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// A badge is a page's views, or a site's, to be shown on pages of anybody: as a number, or as a picture. Only sites whose settings say
-// so have badges; of all others nothing is told, not even that they exist.
-//
-//	GET /badge/PATH.json|.svg|.png?site=DOMAIN      PATH as in the page's address; TOTAL is the whole site
-//	GET /counter/PATH.json|.svg|.png?site=DOMAIN    in GoatCounter's shape; without site the host that was asked
-//
-// Both take from, to, period and tz as other reads do, by default all there is; badges also label.
-
-const (
-	// badgeFresh is how long a count is shown again without asking.
-	badgeFresh = 500 * time.Millisecond
-	badgesKept = 4096
-	badgeTotal = "TOTAL"
-	badgeLabel = 40 // runes of a label at most
-)
-
-// badges remembers the counts that were shown last, and lets those who ask for the same at once ask once.
-type badges struct {
-	mu   sync.Mutex
-	kept *lru.Cache[string, *badgeCount]
+// BadgeSites knows which sites show their counts as badges.
+type BadgeSites interface {
+	// OnlyBadgeSite is the one site that shows badges; false when none does, or several do.
+	OnlyBadgeSite() (domain string, ok bool)
 }
 
-// badgeCount is a count with the moment at which it was asked for.
-type badgeCount struct {
-	mu    sync.Mutex
-	at    time.Time
-	count CountResult
-}
+// A badge is the number of views of a page, or of the whole site, for anyone to see: GET /badge/PATH.json, .svg or .png. A site
+// says that its numbers may be shown so; whether another one exists cannot be told from the answer.
 
-func newBadges() *badges {
-	kept, err := lru.New[string, *badgeCount](badgesKept)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
-	return &badges{kept: kept}
-}
+// badgeTotal is the path that stands for the whole site. A page's address may begin with a slash, so no page is hidden by it.
+const badgeTotal = "TOTAL"
 
-// get returns the count under key, asking for it when it is not fresh.
-func (b *badges) get(key string, ask func() (CountResult, error)) (CountResult, error) {
-	b.mu.Lock()
-	kept, ok := b.kept.Get(key)
-	if !ok {
-		kept = &badgeCount{}
-		b.kept.Add(key, kept)
-	}
-	b.mu.Unlock()
-	kept.mu.Lock()
-	defer kept.mu.Unlock()
-	if time.Since(kept.at) > badgeFresh {
-		fresh, err := ask()
-		if err != nil {
-			return CountResult{}, err
-		}
-		kept.count, kept.at = fresh, time.Now()
-	}
-	return kept.count, nil
-}
+// badgeParams are the parameters of a badge.
+var badgeParams = []string{"site", "from", "to", "period", "label", "color", "short"}
 
-// badgeRequest is what a badge's address says.
+// maxLabel bounds a badge's label, in characters.
+const maxLabel = 64
+
+var errNoBadge = &httpError{status: fiber.StatusNotFound, Code: "not_found", Message: "there is no such badge"}
+
+// badgeRequest is a checked request for a badge.
 type badgeRequest struct {
-	Request
-	format string
+	format string // "json", "svg" or "png"
+	count  publicCount
 	label  string
+	color  string
+	short  bool
 }
 
-var errNoBadge = &httpError{status: fiber.StatusNotFound, Code: "not_found", Message: "no such badge: is `badge` on for the site, and the site known?"}
+// BadgeResult is a badge as JSON.
+type BadgeResult struct {
+	Site  string `json:"site"`
+	Path  string `json:"path,omitempty"` // none: the whole site
+	Views int64  `json:"views"`
+	AsOf  string `json:"as_of"`
+}
 
-// badgeTypes are the formats with their content types.
-var badgeTypes = map[string]string{"json": fiber.MIMEApplicationJSONCharsetUTF8, "svg": "image/svg+xml; charset=utf-8", "png": "image/png"}
-
-// badgeRequest reads the address of a badge that shows a metric; name is what stands between the endpoint and the query.
-func (s *Server) badgeRequest(shown Metric, name string, values url.Values) (b badgeRequest, err error) {
-	dot := strings.LastIndexByte(name, '.')
-	if dot < 0 || badgeTypes[name[dot+1:]] == "" {
-		return b, &httpError{status: fiber.StatusNotFound, Code: "not_found", Message: "end the address with .json, .svg or .png"}
-	}
-	b.format = name[dot+1:]
-	if site, ok := s.cfg.Sites.ReadSite(values.Get("site")); !ok || !site.Badge {
-		return b, errNoBadge
-	}
-	asked := url.Values{"metrics": {string(shown)}, "site": values["site"]}
-	for field, value := range values {
-		switch field {
-		case "from", "to", "period", "tz":
-			asked[field] = value
-		case "label":
-			b.label = plainLabel(value[0])
-		case "site", "no_branding", "style":
-		default:
-			return b, badParam(field, "unknown parameter; a badge takes site, from, to, period, tz and label")
+func (s *Server) badge(c *fiber.Ctx) error {
+	start := s.cfg.Now()
+	allowEmbedding(c)
+	contentType, body, err := func() (string, []byte, error) {
+		b, err := s.readBadge(c, start)
+		if err != nil {
+			return "", nil, err
 		}
+		count, err := s.public.get(c.UserContext(), b.count)
+		if err != nil {
+			return "", nil, err
+		}
+		return b.draw(count)
+	}()
+	if err != nil {
+		return s.reply(c, "badge", start, nil, err)
 	}
-	if !asked.Has("from") && !asked.Has("period") {
-		asked.Set("period", "all")
+	s.metrics.observe("badge", "ok", s.cfg.Now().Sub(start))
+	return sendPublic(c, fiber.StatusOK, contentType, body)
+}
+
+// readBadge looks at the site before anything else, so that a site without badges answers every request alike.
+func (s *Server) readBadge(c *fiber.Ctx, now time.Time) (badgeRequest, error) {
+	values := queryValues(c)
+	name, format, known := cutFormat(publicName(c, "/badge/"), "json", "svg", "png")
+	site, ok := s.badgeSite(values.Get("site"))
+	if !ok || !known {
+		return badgeRequest{}, errNoBadge
 	}
-	if path := name[:dot]; path != badgeTotal {
-		asked.Set("path", "/"+strings.TrimPrefix(path, "/"))
+	p := parser{values: values}
+	p.checkNames("a badge", badgeParams)
+	b := badgeRequest{
+		format: format, label: p.label(), short: p.word("short", "0", "0", "1") == "1",
+		color: badgeColors[p.word("color", defaultBadgeColor, badgeColorNames()...)],
 	}
-	b.Request, err = Parse(Count, asked, s.cfg.Sites, s.cfg.Now())
+	if p.err != nil {
+		return b, p.err
+	}
+	var err error
+	b.count, err = s.publicCount(site, pageNamed(name), Views, values, now)
 	return b, err
 }
 
-// plainLabel is text without what no picture can hold, cut.
-func plainLabel(text string) string {
-	runes := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
+// badgeSite finds the site whose numbers are asked for, if they may be shown.
+func (s *Server) badgeSite(domain string) (Site, bool) {
+	if domain == "" {
+		if s.cfg.Badges == nil {
+			return Site{}, false
 		}
-		return r
-	}, strings.ToValidUTF8(text, "")))
-	return string(runes[:min(len(runes), badgeLabel)])
+		var ok bool
+		if domain, ok = s.cfg.Badges.OnlyBadgeSite(); !ok {
+			return Site{}, false
+		}
+	}
+	site, ok := s.cfg.Sites.ReadSite(domain)
+	return site, ok && site.Badge
 }
 
-func (s *Server) badgeCount(ctx context.Context, shown Metric, b *badgeRequest) (CountResult, error) {
-	key := strings.Join([]string{string(shown), b.Site, b.Path, b.Range.From.String(), b.Range.To.String()}, "\x00")
-	return s.badges.get(key, func() (CountResult, error) { return s.cfg.Store.Count(ctx, b.Request) })
+// publicName is what stands behind prefix in the request's address, as it was sent.
+func publicName(c *fiber.Ctx, prefix string) string {
+	path := string(c.Context().URI().PathOriginal())
+	return path[min(len(prefix), len(path)):]
 }
 
-// badge answers GET /badge/*.
-func (s *Server) badge(c *fiber.Ctx) error {
-	return s.showBadge(c, "badge", Views, strings.Clone(c.Params("*")), func(b *badgeRequest, count CountResult) ([]byte, error) {
-		views := *count.Views
-		label := b.label
-		if label == "" {
-			label = "views"
-		}
-		switch b.format {
-		case "svg":
-			return badgeSVG(label, groupDigits(views, ",")), nil
-		case "png":
-			return badgePNG(label, groupDigits(views, ","))
-		}
-		return json.Marshal(struct {
-			Site  string `json:"site"`
-			Path  string `json:"path,omitempty"`
-			Views int64  `json:"views"`
-			AsOf  string `json:"as_of"`
-		}{b.Site, b.Path, views, count.Meta.AsOf})
-	})
+// cutFormat splits the extension off a name.
+func cutFormat(name string, formats ...string) (page, format string, known bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 || !slices.Contains(formats, name[i+1:]) {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
 }
 
-// counter answers GET /counter/*: GoatCounter's visitor counter, which shows visitors, as text with thin spaces.
-func (s *Server) counter(c *fiber.Ctx) error {
-	name, err := url.PathUnescape(strings.Clone(c.Params("*")))
-	if err != nil {
-		name = ""
+// pageNamed is the path that a name in an address means: "blog/x" and "/blog/x" are /blog/x, and so is "%2Fblog%2Fx", which is
+// what scripts make of a path that is to fit between two slashes. The empty path stands for the whole site.
+func pageNamed(name string) string {
+	if name == badgeTotal {
+		return ""
 	}
-	return s.showBadge(c, "counter", Visitors, name, func(b *badgeRequest, count CountResult) ([]byte, error) {
-		const thinSpace = "\u202f"
-		visitors := *count.Visitors
-		text := groupDigits(visitors, thinSpace)
-		switch b.format {
-		case "svg":
-			return badgeSVG("visitors", text), nil
-		case "png":
-			return badgePNG("visitors", groupDigits(visitors, " "))
+	if len(name) >= 3 && strings.EqualFold(name[:3], "%2F") {
+		if whole, err := url.PathUnescape(name); err == nil {
+			name = whole
 		}
-		if visitors == 0 {
-			c.Status(fiber.StatusNotFound)
-		}
-		return json.Marshal(struct {
-			CountUnique string `json:"count_unique"`
-			Count       string `json:"count"`
-		}{text, text})
-	})
+	}
+	if !strings.HasPrefix(name, "/") {
+		name = "/" + name
+	}
+	return name
 }
 
-// showBadge answers with what draw makes of the count, to be kept by nobody longer than they ask whether it changed.
-func (s *Server) showBadge(c *fiber.Ctx, question string, shown Metric, name string, draw func(*badgeRequest, CountResult) ([]byte, error)) error {
-	start := s.cfg.Now()
-	c.Set(fiber.HeaderAccessControlAllowOrigin, "*")
-	c.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	values := queryValues(c)
-	if question == "counter" && !values.Has("site") {
-		values.Set("site", strings.Clone(c.Hostname()))
+func (p *parser) label() string {
+	label := p.values.Get("label")
+	switch {
+	case label == "":
+		return "views"
+	case !utf8.ValidString(label) || strings.ContainsFunc(label, unicode.IsControl):
+		p.fail("label", "is no plain text")
+	case utf8.RuneCountInString(label) > maxLabel:
+		p.fail("label", "is longer than %d characters", maxLabel)
 	}
-	b, err := s.badgeRequest(shown, name, values)
-	var count CountResult
-	if err == nil {
-		count, err = s.badgeCount(c.UserContext(), shown, &b)
-	}
-	var body []byte
-	if err == nil {
-		body, err = draw(&b, count)
-	}
-	if err != nil {
-		return s.reply(c, question, start, nil, err)
-	}
-	s.metrics.observe(question, "ok", s.cfg.Now().Sub(start))
-	hash := sha256.Sum256(body)
-	etag := `"` + base64.RawURLEncoding.EncodeToString(hash[:12]) + `"`
-	c.Set(fiber.HeaderCacheControl, "public, no-cache")
-	c.Set(fiber.HeaderETag, etag)
-	c.Set(fiber.HeaderContentType, badgeTypes[b.format])
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; style-src 'unsafe-inline'")
-	if strings.Contains(c.Get(fiber.HeaderIfNoneMatch), etag) {
-		return c.SendStatus(fiber.StatusNotModified)
-	}
-	return c.Send(body)
+	return label
 }
 
-// groupDigits writes n with a separator between thousands.
+func (b *badgeRequest) draw(count CountResult) (contentType string, body []byte, err error) {
+	views, _ := count.Get(Views)
+	number := groupDigits(views, ",")
+	if b.short {
+		number = shortNumber(views)
+	}
+	switch b.format {
+	case "svg":
+		return "image/svg+xml", badgeSVG(b.label, number, b.color), nil
+	case "png":
+		body, err = badgePNG(b.label, number, b.color)
+		return "image/png", body, err
+	}
+	body, err = json.Marshal(BadgeResult{Site: count.Site, Path: count.Path, Views: views, AsOf: count.Meta.AsOf})
+	return fiber.MIMEApplicationJSON, body, err
+}
+
+// groupDigits writes n with separator between its thousands.
 func groupDigits(n int64, separator string) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
 	if n < 0 {
-		sign, digits = "-", digits[1:]
+		sign, digits = digits[:1], digits[1:]
 	}
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + separator + digits[i:]
 	}
 	return sign + digits
+}
+
+// shortNumber writes n in at most three digits and a letter, rounded towards zero: 1.2k never stands for less than 1,200.
+func shortNumber(n int64) string {
+	sign, rest := "", uint64(n)
+	if n < 0 {
+		sign, rest = "-", -uint64(n)
+	}
+	const units = "kMGTPE"
+	if rest < 1000 {
+		return sign + strconv.FormatUint(rest, 10)
+	}
+	unit := 0
+	for rest >= 1_000_000 {
+		rest /= 1000
+		unit++
+	}
+	whole, tenth := rest/1000, rest%1000/100
+	text := strconv.FormatUint(whole, 10)
+	if whole < 100 && tenth > 0 {
+		text += "." + strconv.FormatUint(tenth, 10)
+	}
+	return sign + text + units[unit:unit+1]
 }

@@ -18,6 +18,8 @@ type Config struct {
 	Store *Store
 	Sites Sites
 	Hot   *Hot // nil: /v1/realtime reads ClickHouse
+	// Badges may be nil: then every badge has to name its site.
+	Badges BadgeSites
 	// Keys may be nil: then only public sites can be read, and whatever Loopback lets through.
 	Keys Keys
 	// Loopback reports whether a request comes from this machine and needs no key; nil means never.
@@ -35,7 +37,7 @@ type Server struct {
 	// lastLog limits a repeated failure to one line in logEvery.
 	lastLog atomic.Int64
 	streams *streams
-	badges  *badges
+	public  *publicReader
 }
 
 const logEvery = 10 * time.Second
@@ -55,7 +57,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register query metrics: %w", err)
 	}
-	return &Server{cfg: cfg, metrics: m, streams: newStreams(), badges: newBadges()}, nil
+	return &Server{cfg: cfg, metrics: m, streams: newStreams(), public: newPublicReader(cfg.Store.Count, cfg.Now)}, nil
 }
 
 // Register adds the routes to app.

@@ -49,10 +49,10 @@ func newApp(t *testing.T, s *tables) *fiber.App {
 	return app
 }
 
-// fetch asks with headers, given as name and value in turn, and returns the response and its body.
-func fetch(t *testing.T, app *fiber.App, url string, header ...string) (*http.Response, string) {
+// fetch sends a request with headers, given as name and value in turn, and returns the response and its body.
+func fetch(t *testing.T, app *fiber.App, method, url string, header ...string) (*http.Response, string) {
 	t.Helper()
-	request := httptest.NewRequest(http.MethodGet, url, nil)
+	request := httptest.NewRequest(method, url, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
@@ -74,7 +74,7 @@ func get(t *testing.T, app *fiber.App, url, key string) (int, http.Header, map[s
 	if key != "" {
 		header = []string{"Authorization", "Bearer " + key}
 	}
-	response, body := fetch(t, app, url, header...)
+	response, body := fetch(t, app, http.MethodGet, url, header...)
 	var decoded map[string]any
 	if err := json.Unmarshal([]byte(body), &decoded); err != nil {
 		t.Fatalf("%s: %v in %s", url, err, body)

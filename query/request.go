@@ -99,7 +99,7 @@ func Params(q Question) []string { return slices.Concat(commonParams, ownParams[
 // the same numbers sooner while a month is unmerged. Every mode (exact, recent, auto) is answered exactly, and Meta.Source says so.
 func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, error) {
 	p := parser{values: values}
-	p.checkNames(q)
+	p.checkNames(string(q), Params(q))
 	site := p.site(sites)
 	r := Request{Question: q, Site: site.Domain, WeekStart: site.WeekStart, Now: now}
 	r.Path = p.path(site.Paths)
@@ -158,8 +158,7 @@ func (p *parser) fail(field, format string, args ...any) {
 }
 
 // checkNames refuses parameters that would be ignored: a misspelt filter must not give the unfiltered number.
-func (p *parser) checkNames(q Question) {
-	allowed := Params(q)
+func (p *parser) checkNames(what string, allowed []string) {
 	names := make([]string, 0, len(p.values))
 	for name := range p.values {
 		names = append(names, name)
@@ -168,7 +167,7 @@ func (p *parser) checkNames(q Question) {
 	for _, name := range names {
 		switch {
 		case !slices.Contains(allowed, name):
-			p.fail(name, "unknown parameter; %s takes %s", q, strings.Join(allowed, ", "))
+			p.fail(name, "unknown parameter; %s takes %s", what, strings.Join(allowed, ", "))
 		case len(p.values[name]) > 1:
 			p.fail(name, "given %d times", len(p.values[name]))
 		case len(p.values[name]) == 1 && p.values[name][0] == "":

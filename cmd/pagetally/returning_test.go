@@ -98,3 +98,33 @@ func testReturning(t *testing.T, p *process) {
 		t.Errorf("got %+v, %v, want %d", got, err, sent+1)
 	}
 }
+
+// testBadges: a badge of a site that allows it is fresh within two seconds of the count itself.
+func testBadges(t *testing.T, p *process) {
+	for _, path := range []string{"/badge/x.svg?site=example.com", "/badge/x.svg?site=nowhere.example", "/badge/x.svg"} {
+		if status, body := p.get(path, nil); status != http.StatusNotFound || !strings.Contains(body, "not_found") {
+			t.Errorf("%s without the setting: %d %s", path, status, body)
+		}
+	}
+	if stdout, stderr, code := pagetally(t, "sites", "add", "badge.example", "--badge", "--data="+p.data); code != 0 {
+		t.Fatalf("sites add: %d %s %s", code, stdout, stderr)
+	}
+	eventually(t, 20*time.Second, func() error {
+		if status, body := p.get("/badge/x.json", nil); status != http.StatusOK || !strings.HasPrefix(body, `{"site":"badge.example","path":"/x","views":0,"as_of":"`) {
+			return fmt.Errorf("status %d: %s", status, body)
+		}
+		return nil
+	})
+	if _, err := p.returning("&ack=stored", `{"site":"badge.example","path":"/x","n":12345}`); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 2*time.Second, func() error {
+		if _, body := p.get("/badge/x.svg?label=Aufrufe", nil); !strings.Contains(body, ">12,345<") || !strings.Contains(body, ">Aufrufe<") {
+			return fmt.Errorf("badge %s", body)
+		}
+		return nil
+	})
+	if status, body := p.get("/counter/%2Fx.json?site=badge.example", nil); status != http.StatusOK || !strings.HasPrefix(body, `{"count":"`) {
+		t.Errorf("counter: %d %s", status, body)
+	}
+}

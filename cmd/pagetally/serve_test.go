@@ -66,6 +66,7 @@ func TestServe(t *testing.T) {
 	t.Run("returning", func(t *testing.T) { testReturning(t, p) })
 	t.Run("odd text", func(t *testing.T) { testOddText(t, p) })
 	t.Run("rubbish", func(t *testing.T) { testRubbish(t, p) })
+	t.Run("badges", func(t *testing.T) { testBadges(t, p) })
 	t.Run("in use", func(t *testing.T) {
 		_, stderr, code := pagetally(t, "serve", "--listen=127.0.0.1:0", "--data="+p.data)
 		if code != 1 || !strings.Contains(stderr, "in use") {

@@ -79,3 +79,12 @@ func (s readSites) ReadSite(domain string) (query.Site, bool) {
 		Badge: site.Badge,
 	}, true
 }
+
+// OnlyBadgeSite is the one site that shows badges.
+func (s readSites) OnlyBadgeSite() (domain string, ok bool) {
+	site, ok := s.OnlyBadge()
+	if !ok {
+		return "", false
+	}
+	return site.Domain, true
+}
