@@ -59,6 +59,22 @@ func counted(t *testing.T, metrics *prometheus.Registry, name, label string) (n 
 	return n
 }
 
+// gauged is a gauge without labels.
+func gauged(t *testing.T, metrics *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
 // TestRefusedRowsHoldUpNobody: neither a batch of nothing but refused rows nor one among a thousand keeps the others waiting.
 func TestRefusedRowsHoldUpNobody(t *testing.T) {
 	for _, c := range []struct {

@@ -147,12 +147,13 @@ func New(cfg Config) (*Delivery, error) {
 	}
 	d := &Delivery{
 		cfg: cfg, conn: cfg.Conn, journal: cfg.Journal, node: cfg.Node, claims: cfg.Claims, log: cfg.Log,
-		metrics: newMetrics(cfg.Metrics), now: time.Now, step: cfg.Step,
+		now: time.Now, step: cfg.Step,
 		proved:      newCache[part](provedRemembered),
 		ledger:      newLedger(cfg.Conn, cfg.Node, time.Now),
 		undelivered: map[ulid.ULID]bool{}, quarantined: map[ulid.ULID]bool{}, busy: map[ulid.ULID]bool{},
 		results: make(chan result, cfg.Parallel),
 	}
+	d.metrics = newMetrics(cfg.Metrics, d.lag)
 	if d.claims == nil {
 		memory := NewMemoryClaims(cfg.Conn, cfg.ClaimWindow, max(cfg.ClaimsHeld, 4*cfg.GroupRows))
 		memory.pinned = d.inHand
@@ -203,18 +204,18 @@ func (d *Delivery) Run(ctx context.Context) error {
 			if d.remoteClaims != nil {
 				d.remoteClaims.tend(ctx)
 			}
-			d.measureLag()
 			d.kept.expire(d)
 		}
 	}
 }
 
-func (d *Delivery) measureLag() {
-	var lag time.Duration
-	if oldest := d.AsOf(); !oldest.IsZero() {
-		lag = d.now().Sub(oldest)
+// lag is the age of the oldest acknowledged event that is not in ClickHouse yet; 0 when all are.
+func (d *Delivery) lag() time.Duration {
+	oldest := d.AsOf()
+	if oldest.IsZero() {
+		return 0
 	}
-	d.metrics.lag.Set(lag.Seconds())
+	return max(0, d.now().Sub(oldest))
 }
 
 // round does what can be done now: settle what is uncertain, then send what is sealed.

@@ -1,6 +1,10 @@
 package aggregate
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 type metrics struct {
 	inserts       *prometheus.CounterVec
@@ -14,10 +18,10 @@ type metrics struct {
 	brokenParts   prometheus.Counter
 	held          prometheus.Gauge
 	retries       prometheus.Counter
-	lag           prometheus.Gauge
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+// newMetrics asks lag whenever the metrics are read: it grows while delivery stands still.
+func newMetrics(r prometheus.Registerer, lag func() time.Duration) *metrics {
 	m := &metrics{
 		inserts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pagetally_inserts_total", Help: "INSERT attempts by result: ok, retry, configuration, data, corrupt.",
@@ -52,12 +56,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pagetally_delivery_retries_total", Help: "Failures of delivery that were waited out.",
 		}),
-		lag: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "pagetally_delivery_lag_seconds", Help: "Age of the oldest acknowledged event that is not in ClickHouse yet; 0 when all are.",
-		}),
 	}
+	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pagetally_delivery_lag_seconds", Help: "Age of the oldest acknowledged event that is not in ClickHouse yet; 0 when all are.",
+	}, func() float64 { return lag().Seconds() })
 	if r != nil {
-		r.MustRegister(m.inserts, m.insertSeconds, m.rows, m.conflicts, m.uncertain, m.filled, m.repairs, m.splits, m.brokenParts, m.held, m.retries, m.lag)
+		r.MustRegister(m.inserts, m.insertSeconds, m.rows, m.conflicts, m.uncertain, m.filled, m.repairs, m.splits, m.brokenParts, m.held, m.retries, age)
 	}
 	return m
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // wire is a proxy in front of the engine that can cut connections at a chosen byte, or swallow the server's answers.
@@ -177,7 +179,8 @@ func TestServerAway(t *testing.T) {
 	r := newRig(t)
 	w := newWire(t, r.server.Options(r.db).Addr[0])
 	r.conn = r.connect(w.listener.Addr().String())
-	d, stop := r.start()
+	metrics := prometheus.NewRegistry()
+	d, stop := r.start(func(c *Config) { c.Metrics = metrics })
 	defer stop()
 	w.target.Store("127.0.0.1:1") // nothing listens there
 	w.cut()
@@ -193,6 +196,10 @@ func TestServerAway(t *testing.T) {
 	}
 	if d.Pending() != accepted || d.AsOf().IsZero() {
 		t.Errorf("%d pending as of %v, want %d", d.Pending(), d.AsOf(), accepted)
+	}
+	const lag = "pagetally_delivery_lag_seconds"
+	if before := gauged(t, metrics, lag); before <= 0 || gauged(t, metrics, lag) <= before {
+		t.Errorf("the lag is %v s and stands still, want it to grow while nothing is delivered", before)
 	}
 	w.target.Store(r.server.Options(r.db).Addr[0])
 	deadline := time.Now().Add(time.Minute)
