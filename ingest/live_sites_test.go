@@ -17,7 +17,7 @@ var full = SiteSettings{
 	Domain: "example.com", Hosts: []string{"example.com", "shop.example.net"}, ExactHosts: true, Zone: "Asia/Kathmandu",
 	HashRouting: true, KeepQuery: []string{"page", "id"}, Public: true, Badge: true, WeekStart: "sunday",
 	AddressLimit: 2.5, SiteLimit: 70, PathLimit: 1000, RetentionDays: 30, RespectDNT: true, RespectGPC: true,
-	IgnoreAddresses: []string{"192.0.2.0/24"}, IgnoreHosts: []string{"*.dev.example.com"}, IgnorePaths: []string{"/admin/**"}, IgnoreCountries: []string{"NO"},
+	IgnoreAddresses: []string{"192.0.2.0/24"}, IgnoreHosts: []string{"*.dev.example.com"}, IgnorePaths: []string{"/admin/**"}, IgnoreCountries: []string{"NO"}, Goals: []string{"signup", "/thanks/**"},
 }
 
 func TestLiveSites(t *testing.T) {

@@ -18,8 +18,10 @@ type Site struct {
 	Public     bool // its numbers may be read without a key
 	Badge      bool // its counts may be shown as badges
 	Limits     Limits
-	Retention  int  // days for which events are kept, older ones are refused; 0 is for ever
-	WeekStart  int  // first day of the week in reports by ISO 8601: 1 is Monday, 7 is Sunday; 0 stands for Monday
+	Retention  int // days for which events are kept, older ones are refused; 0 is for ever
+	WeekStart  int // first day of the week in reports by ISO 8601: 1 is Monday, 7 is Sunday; 0 stands for Monday
+	// Goals are names of events and patterns of pages, which start with a slash.
+	Goals      []string
 	RespectDNT bool // views of browsers that send DNT: 1 do not count
 	RespectGPC bool // views of browsers that send Sec-GPC: 1 do not count
 

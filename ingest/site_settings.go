@@ -25,6 +25,8 @@ type SiteSettings struct {
 	Public    bool   `json:"public,omitempty" yaml:"public,omitempty"`         // numbers are read without a key
 	Badge     bool   `json:"badge,omitempty" yaml:"badge,omitempty"`           // counts are shown as badges
 	WeekStart string `json:"week_start,omitempty" yaml:"week-start,omitempty"` // monday to sunday; empty: monday
+	// Goals are names of events, and pages by /path, where * is any text without a slash and ** any text.
+	Goals []string `json:"goals,omitempty" yaml:"goals,omitempty"`
 
 	AddressLimit  float64 `json:"address_limit,omitempty" yaml:"address-limit,omitempty"`   // beacons a second from one address; 0: the default
 	SiteLimit     float64 `json:"site_limit,omitempty" yaml:"site-limit,omitempty"`         // beacons a second; 0: the default
@@ -47,6 +49,8 @@ const (
 	maxBeaconRate    = 1_000_000 // a second
 	maxPathLimit     = 10_000_000
 	maxRetentionDays = 36_500
+	maxGoals         = 100
+	maxGoal          = 2048 // bytes
 )
 
 // Site checks the settings and makes the site that they describe; zone is for one that names none. The error names the site and
@@ -57,7 +61,7 @@ func (s *SiteSettings) Site(zone *time.Location) (Site, error) {
 		Paths:  schema.PathRules{HashRouting: s.HashRouting, KeepQuery: s.KeepQuery},
 		Public: s.Public, Badge: s.Badge, RespectDNT: s.RespectDNT, RespectGPC: s.RespectGPC,
 		Limits:    Limits{PerAddress: s.AddressLimit, PerSite: s.SiteLimit, NewPathsDay: s.PathLimit},
-		Retention: s.RetentionDays,
+		Retention: s.RetentionDays, Goals: s.Goals,
 	}
 	for _, setting := range []struct {
 		name string
@@ -68,6 +72,7 @@ func (s *SiteSettings) Site(zone *time.Location) (Site, error) {
 		{"zone", s.readZone},
 		{"keep-query", s.checkKeptQuery},
 		{"week-start", s.readWeekStart},
+		{"goals", s.checkGoals},
 		{"address-limit", func(*Site) error { return within(s.AddressLimit, maxBeaconRate) }},
 		{"site-limit", func(*Site) error { return within(s.SiteLimit, maxBeaconRate) }},
 		{"path-limit", func(*Site) error { return within(s.PathLimit, maxPathLimit) }},
@@ -142,6 +147,23 @@ func (s *SiteSettings) readWeekStart(site *Site) error {
 		return fmt.Errorf("%.100q is no day such as monday or sunday", s.WeekStart)
 	}
 	site.WeekStart = i + 1
+	return nil
+}
+
+func (s *SiteSettings) checkGoals(*Site) error {
+	if len(s.Goals) > maxGoals {
+		return fmt.Errorf("are %d, at most %d are possible", len(s.Goals), maxGoals)
+	}
+	for i, goal := range s.Goals {
+		switch {
+		case strings.TrimSpace(goal) != goal || goal == "" || len(goal) > maxGoal || !isClean(goal):
+			return fmt.Errorf("%.100q is neither the name of an event nor a page such as /thanks", goal)
+		case goal == schema.PageView || goal == schema.Engagement:
+			return fmt.Errorf("%q is reached by whoever comes", goal)
+		case slices.Contains(s.Goals[:i], goal):
+			return fmt.Errorf("%q stands twice", goal)
+		}
+	}
 	return nil
 }
 

@@ -87,7 +87,7 @@ func indexSite(list []SiteRecord, name string) int {
 // siteColumns in the order in which a row is read and written.
 const siteColumns = `domain, hosts, exact_hosts, zone, hash_routing, keep_query, public, badge, week_start,
 	address_limit, site_limit, path_limit, retention_days, respect_dnt, respect_gpc,
-	ignore_addresses, ignore_hosts, ignore_paths, ignore_countries, created_at, updated_at`
+	ignore_addresses, ignore_hosts, ignore_paths, ignore_countries, goals, created_at, updated_at`
 
 // ListSites reads the sites of the table, the oldest first.
 func ListSites(ctx context.Context, conn driver.Conn) ([]SiteRecord, error) {
@@ -112,7 +112,7 @@ func scanSite(rows driver.Rows) (r SiteRecord, err error) {
 	var paths, days uint32
 	err = rows.Scan(&r.Domain, &r.Hosts, &exact, &r.Zone, &hash, &r.KeepQuery, &public, &badge, &r.WeekStart,
 		&r.AddressLimit, &r.SiteLimit, &paths, &days, &dnt, &gpc,
-		&r.IgnoreAddresses, &r.IgnoreHosts, &r.IgnorePaths, &r.IgnoreCountries, &r.CreatedAt, &r.UpdatedAt)
+		&r.IgnoreAddresses, &r.IgnoreHosts, &r.IgnorePaths, &r.IgnoreCountries, &r.Goals, &r.CreatedAt, &r.UpdatedAt)
 	r.AddressLimit, r.SiteLimit = finite(r.AddressLimit), finite(r.SiteLimit)
 	r.PathLimit, r.RetentionDays = int(paths), int(days)
 	r.ExactHosts, r.HashRouting, r.Public, r.Badge = exact != 0, hash != 0, public != 0, badge != 0
@@ -143,7 +143,7 @@ func putSite(ctx context.Context, conn driver.Conn, r SiteRecord, removed bool) 
 	defer func() { _ = batch.Close() }()
 	err = batch.Append(r.Domain, notNil(r.Hosts), flag(r.ExactHosts), r.Zone, flag(r.HashRouting), notNil(r.KeepQuery), flag(r.Public), flag(r.Badge),
 		r.WeekStart, r.AddressLimit, r.SiteLimit, uint32(r.PathLimit), uint32(r.RetentionDays), flag(r.RespectDNT), flag(r.RespectGPC),
-		notNil(r.IgnoreAddresses), notNil(r.IgnoreHosts), notNil(r.IgnorePaths), notNil(r.IgnoreCountries), r.CreatedAt, r.UpdatedAt, flag(removed))
+		notNil(r.IgnoreAddresses), notNil(r.IgnoreHosts), notNil(r.IgnorePaths), notNil(r.IgnoreCountries), notNil(r.Goals), r.CreatedAt, r.UpdatedAt, flag(removed))
 	if err == nil {
 		err = batch.Send()
 	}

@@ -196,7 +196,7 @@ func TestSameDatesAYearBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := got.Results[Views]; v.Value != 1 || v.Previous == nil || *v.Previous != 2 {
+	if v := got.Results[Views]; v.Value != int64(1) || v.Previous == nil || *v.Previous != int64(2) {
 		t.Errorf("views %+v, want 1 and 2 before", v)
 	}
 	want := &RangeMeta{From: "2024-01-01T00:00:00Z", To: "2024-01-08T00:00:00Z", TZ: "UTC"}

@@ -2,6 +2,7 @@ package query
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,11 @@ import (
 
 	"github.com/pagetally/pagetally/schema"
 )
+
+// listMeta is what is said of a list of so many rows.
+func listMeta(meta string, rows int) string {
+	return fmt.Sprintf("%s,\"total_rows\":%d}", strings.TrimSuffix(meta, "}"), rows)
+}
 
 type testKeys map[string]Key
 
@@ -99,15 +105,15 @@ func TestReplies(t *testing.T) {
 		{"timeseries", "/v1/timeseries?interval=day" + span, `{"results":[
 			{"date":"2025-05-05","start":"2025-05-05T00:00:00+02:00","end":"2025-05-06T00:00:00+02:00","views":2,"visitors":2},
 			{"date":"2025-05-06","start":"2025-05-06T00:00:00+02:00","end":"2025-05-07T00:00:00+02:00","views":1,"visitors":1}],"interval":"day",META}`},
-		{"top", "/v1/top?dimension=browser" + span, `{"results":[{"browser":"(not set)","views":2,"visitors":2},{"browser":"Firefox","views":1,"visitors":1}],META}`},
-		{"top sources", "/v1/top?dimension=source" + span, `{"results":[{"source":"Direct / None","views":3,"visitors":3}],META}`},
-		{"empty", "/v1/top?dimension=path&path=/nowhere" + span, `{"results":[],META}`},
+		{"top", "/v1/top?dimension=browser" + span, `{"results":[{"browser":"(not set)","views":2,"visitors":2},{"browser":"Firefox","views":1,"visitors":1}],META of 2}`},
+		{"top sources", "/v1/top?dimension=source" + span, `{"results":[{"source":"Direct / None","views":3,"visitors":3}],META of 1}`},
+		{"empty", "/v1/top?dimension=path&path=/nowhere" + span, `{"results":[],META of 0}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			status, _, got := get(t, app, test.url+"&site="+strings.ToUpper(s.site), "this")
 			var want map[string]any
-			if err := json.Unmarshal([]byte(strings.NewReplacer("SITE", s.site, "META", meta).Replace(test.want)), &want); err != nil {
+			if err := json.Unmarshal([]byte(strings.NewReplacer("SITE", s.site, "META of 2", listMeta(meta, 2), "META of 1", listMeta(meta, 1), "META of 0", listMeta(meta, 0), "META", meta).Replace(test.want)), &want); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" || status != http.StatusOK {

@@ -5,15 +5,17 @@ import "time"
 // Interval is the width of a bar of a time series, cut by the clock and calendar of the asked zone.
 type Interval string
 
-// The intervals. Weeks start on the site's WeekStart.
+// The intervals. Weeks start on the site's WeekStart, unless another is asked for.
 const (
-	Hour  Interval = "hour"
-	Day   Interval = "day"
-	Week  Interval = "week"
-	Month Interval = "month"
+	Minute Interval = "minute"
+	Hour   Interval = "hour"
+	Day    Interval = "day"
+	Week   Interval = "week"
+	Month  Interval = "month"
+	Year   Interval = "year"
 )
 
-var intervals = []Interval{Hour, Day, Week, Month}
+var intervals = []Interval{Minute, Hour, Day, Week, Month, Year}
 
 // WeekStart is the first day of a week by ISO 8601: 1 is Monday, 7 is Sunday. The zero value stands for Monday.
 type WeekStart int
@@ -36,14 +38,18 @@ type Bar struct{ Start, End time.Time }
 func (i Interval) shortest() time.Duration {
 	const day = 24 * time.Hour
 	switch i {
+	case Minute:
+		return time.Minute
 	case Hour:
 		return time.Hour
 	case Day:
 		return day
 	case Week:
 		return 7 * day
-	default:
+	case Month:
 		return 28 * day
+	default:
+		return 365 * day
 	}
 }
 
@@ -81,11 +87,11 @@ func (i Interval) bars(from, to time.Time, loc *time.Location, weeks WeekStart) 
 
 // stepper returns the starts of intervals one after the other, from the one that holds t on.
 func (i Interval) stepper(t time.Time, loc *time.Location, weeks WeekStart) func() time.Time {
-	if i == Hour {
-		next := hourStart(t.In(loc))
+	if i == Minute || i == Hour {
+		next := clockStart(t.In(loc), i.shortest())
 		return func() time.Time {
 			start := next
-			next = nextHour(start)
+			next = nextClock(start, i.shortest())
 			return start
 		}
 	}
@@ -103,6 +109,8 @@ func (i Interval) firstDay(day time.Time, weeks WeekStart) time.Time {
 		return weeks.of(day)
 	case Month:
 		return day.AddDate(0, 0, 1-day.Day())
+	case Year:
+		return civil(day.Year(), time.January, 1)
 	default:
 		return day
 	}
@@ -114,36 +122,39 @@ func (i Interval) nextDay(day time.Time) time.Time {
 		return day.AddDate(0, 0, 7)
 	case Month:
 		return day.AddDate(0, 1, 0)
+	case Year:
+		return day.AddDate(1, 0, 0)
 	default:
 		return day.AddDate(0, 0, 1)
 	}
 }
 
-// hourStart is when the clock of t's zone last read a full hour, or changed its offset: an hour that comes twice is two hours, and
-// the half hour that Lord Howe Island repeats is a bar of its own.
-func hourStart(t time.Time) time.Time {
-	start := t.Add(-intoHour(t))
+// clockStart is when the clock of t's zone last read a full hour or minute, or changed its offset: an hour that comes twice is two
+// hours, and the half hour that Lord Howe Island repeats is a bar of its own.
+func clockStart(t time.Time, unit time.Duration) time.Time {
+	start := t.Add(-into(t, unit))
 	if change := changeWithin(start, t, t.Location()); !change.IsZero() {
 		return change
 	}
 	return start
 }
 
-func nextHour(start time.Time) time.Time {
-	next := start.Add(time.Hour - intoHour(start))
+func nextClock(start time.Time, unit time.Duration) time.Time {
+	next := start.Add(unit - into(start, unit))
 	if change := changeWithin(start, next, start.Location()); !change.IsZero() {
 		return change
 	}
 	return next
 }
 
-func intoHour(t time.Time) time.Duration {
-	return time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
+// into is how long ago the clock read a full unit, an hour at most.
+func into(t time.Time, unit time.Duration) time.Duration {
+	return (time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())) % unit
 }
 
-// label names the bar that starts at t: a date, or for hours the time with its offset.
+// label names the bar that starts at t: a date, or for hours and minutes the time with its offset.
 func (i Interval) label(t time.Time) string {
-	if i == Hour {
+	if i == Minute || i == Hour {
 		return t.Format(time.RFC3339)
 	}
 	return t.Format(time.DateOnly)

@@ -96,6 +96,9 @@ func TestBarsTile(t *testing.T) {
 			for year := 1971; year < 2026; year += 3 {
 				from := time.Date(year, 2, 27, 13, 17, 0, 0, time.UTC)
 				to := from.Add(interval.shortest() * 300)
+				if interval == Year {
+					to = from.AddDate(12, 0, 0)
+				}
 				bars := interval.bars(from, to, loc, 0)
 				if first, last := bars[0], bars[len(bars)-1]; first.Start.After(from) || !first.End.After(from) || !last.Start.Before(to) || last.End.Before(to) {
 					t.Fatalf("%s %s: bars %v to %v do not cover %v to %v", zone, interval, first, last, from, to)
@@ -107,6 +110,12 @@ func TestBarsTile(t *testing.T) {
 					last := bar.End.Add(-1)
 					if interval == Hour && (bar.Start.Hour() != last.Hour() || bar.End.Sub(bar.Start) > time.Hour) {
 						t.Fatalf("%s: hour bar %v runs into another hour", zone, bar)
+					}
+					if interval == Minute && (bar.Start.Minute() != last.Minute() || bar.End.Sub(bar.Start) > time.Minute) {
+						t.Fatalf("%s: minute bar %v runs into another minute", zone, bar)
+					}
+					if interval == Year && (bar.Start.YearDay() != 1 || bar.Start.Year() != last.Year()) {
+						t.Fatalf("%s: year bar %v is no year", zone, bar)
 					}
 					if interval == Month && bar.Start.Month() != last.Month() {
 						t.Fatalf("%s: month bar %v runs into another month", zone, bar)

@@ -25,8 +25,8 @@ func instantRange(from, to time.Time, loc *time.Location) Range {
 	return Range{From: from.In(loc), To: to.In(loc), Loc: loc}
 }
 
-// periods in the order in which an error names them.
-var periods = []string{"day", "24h", "7d", "28d", "30d", "91d", "month", "6mo", "12mo", "year", "all"}
+// periodNames in the order in which an error names them.
+var periodNames = []string{"day", "24h", "7d", "28d", "30d", "91d", "month", "6mo", "12mo", "year", "all"}
 
 // periodRange resolves a named period. day, month and year are the current ones; Nd and Nmo are the last complete days and
 // months, so that a number does not grow while it is looked at; 24h ends now.

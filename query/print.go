@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -31,9 +32,9 @@ func (r TotalsResult) WriteTable(w io.Writer) error {
 		if !ok {
 			continue
 		}
-		row := []string{string(m), strconv.FormatInt(total.Value, 10)}
+		row := []string{string(m), totalText(total.Value, "-")}
 		if total.Previous != nil {
-			row = append(row, strconv.FormatInt(*total.Previous, 10))
+			row = append(row, totalText(*total.Previous, "-"))
 		}
 		t.row(row)
 	}
@@ -42,17 +43,30 @@ func (r TotalsResult) WriteTable(w io.Writer) error {
 
 // WriteTable prints one row a bar; a bar that is not whole is marked.
 func (r TimeseriesResult) WriteTable(w io.Writer) error {
-	var heads []string
+	heads := []string{string(r.Interval)}
+	var measured []string
 	if len(r.Results) > 0 {
-		heads = figureHeads(r.Results[0].Figures)
+		measured = figureHeads(r.Results[0].Figures)
 	}
-	t := newTable(w, append([]string{string(r.Interval)}, append(heads, "")...))
+	heads = append(heads, measured...)
+	if r.Meta.Compared != nil {
+		heads = append(heads, "before")
+		heads = append(heads, measured...)
+	}
+	t := newTable(w, append(heads, ""))
 	for _, bar := range r.Results {
+		row := append([]string{bar.Date}, figureCells(bar.Figures)...)
+		switch {
+		case bar.Previous != nil:
+			row = append(append(row, bar.Previous.Date), figureCells(bar.Previous.Figures)...)
+		case r.Meta.Compared != nil:
+			row = append(row, make([]string, 1+len(measured))...)
+		}
 		mark := ""
 		if bar.Partial {
 			mark = "partial"
 		}
-		t.row(append([]string{bar.Date}, append(figureCells(bar.Figures), mark)...))
+		t.row(append(row, mark))
 	}
 	return t.close(r.Meta)
 }
@@ -65,9 +79,10 @@ func (r TopResult) WriteTable(w io.Writer) error {
 		}
 		return newTable(w, nil).close(r.Meta)
 	}
-	t := newTable(w, append([]string{r.Results[0].Dimension}, figureHeads(r.Results[0].Figures)...))
+	first := r.Results[0]
+	t := newTable(w, append(slices.Clone(first.Dimensions), figureHeads(first.Figures)...))
 	for _, row := range r.Results {
-		t.row(append([]string{row.Value}, figureCells(row.Figures)...))
+		t.row(append(slices.Clone(row.Values), figureCells(row.Figures)...))
 	}
 	return t.close(r.Meta)
 }
@@ -75,7 +90,7 @@ func (r TopResult) WriteTable(w io.Writer) error {
 func figureHeads(f Figures) []string {
 	var heads []string
 	for _, m := range metrics {
-		if _, ok := f.Get(m); ok {
+		if _, ok := f.text(m); ok {
 			heads = append(heads, string(m))
 		}
 	}
@@ -85,11 +100,22 @@ func figureHeads(f Figures) []string {
 func figureCells(f Figures) []string {
 	var cells []string
 	for _, m := range metrics {
-		if v, ok := f.Get(m); ok {
-			cells = append(cells, strconv.FormatInt(v, 10))
+		if v, ok := f.text(m); ok {
+			cells = append(cells, v)
 		}
 	}
 	return cells
+}
+
+// totalText is a count, or a rate, which is none where nothing was counted.
+func totalText(value any, none string) string {
+	switch v := value.(type) {
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return Rate{Value: v, Valid: true}.text(none)
+	}
+	return none
 }
 
 // textTable aligns columns; the first write error is kept for close.

@@ -10,6 +10,7 @@ import (
 
 func TestTablesForPeople(t *testing.T) {
 	one, many := int64(1), int64(12345)
+	before, none := any(one), any(nil)
 	meta := Meta{AsOf: "2025-05-06T00:00:00Z", Range: RangeMeta{"2025-05-05T00:00:00Z", "2025-05-06T00:00:00Z", "UTC"}}
 	approximate := meta
 	approximate.ErrorBound = map[Metric]float64{Visitors: 0.009}
@@ -23,12 +24,12 @@ func TestTablesForPeople(t *testing.T) {
 	}{
 		{"count", CountResult{Site: "example.com", Figures: Figures{Views: &many, Visitors: &one}, Meta: approximate},
 			"site         path         views  visitors\nexample.com  (all pages)  12345  1\n" + foot + "visitors are approximate, within 0.9 %\n"},
-		{"totals", TotalsResult{Results: map[Metric]Total{Views: {Value: many, Previous: &one}}, Meta: compared},
-			"metric  value  before\nviews   12345  1\n" + foot},
+		{"totals", TotalsResult{Results: map[Metric]Total{Views: {Value: many, Previous: &before}, BounceRate: {Value: 33.33, Previous: &none}}, Meta: compared},
+			"metric       value  before\nviews        12345  1\nbounce_rate  33.33  -\n" + foot},
 		{"series", TimeseriesResult{Interval: Day, Results: []SeriesBar{{Date: "2025-05-05", Figures: Figures{Views: &one}, Partial: true}}, Meta: meta},
 			"day         views  \n2025-05-05  1      partial\n" + foot},
-		{"top", TopResult{Results: []TopRow{{"path", "/a\tb\n\x1b[2J", Figures{Views: &one}}}, Meta: meta},
-			"path       views\n/a�b��[2J  1\n" + foot},
+		{"top", TopResult{Results: []TopRow{{[]string{"path", "country"}, []string{"/a\tb\n\x1b[2J", "DE"}, Figures{Views: &one, TimeOnPage: &Rate{Value: 1.5, Valid: true}}}}, Meta: meta},
+			"path       country  views  time_on_page\n/a�b��[2J  DE       1      1.5\n" + foot},
 		{"nothing", TopResult{Meta: meta}, "nothing counted\n" + foot},
 	}
 	for _, test := range tests {

@@ -33,25 +33,43 @@ const (
 type Request struct {
 	Question Question
 	Site     string
-	Path     string // page key; empty: every page
-	Name     string // event name; empty: every name
+	SiteZone *time.Location // in which visits are cut; nil: UTC
+	Path     string         // page key; empty: every page
+	Name     string         // event name; empty: every name
+	Filter   *Filter        // nil: everything
+	Goals    []Goal         // of the site
 	Range    Range
 	Metrics  []Metric // not empty, in the order in which they were asked for
 
-	Interval Interval // time series; empty until the range is known
-	// WeekStart is where weekly bars are cut, which is the site's to say.
-	WeekStart WeekStart
-	Compare   Comparison // totals; empty: none
+	// Rows are grouped by the bars of Interval, if it is set, and by the values of Dimensions.
+	Interval   Interval // of a time series empty until the range is known
+	WeekStart  WeekStart
+	Dimensions []string
+	Order      []OrderBy // empty: by time, then by what counts most
+	Limit      int       // rows; 0: no limit
+	Offset     int
+	CountRows  bool // how many rows there are without limit
 
-	Dimension string // top lists
-	Limit     int
-	Page      int // from 1
+	Compare Comparison // empty: none
 
 	// Final reads sums with FINAL. Sums agree without it at any moment, whatever is merging; see Parse.
 	Final bool
+	// KeptSince is when the oldest raw events are of that the site keeps; zero: it keeps all.
+	KeptSince time.Time
 	// Now is when the question was asked: what lies after it is not over.
 	Now time.Time
+	// Explanation, if not nil, is told what was asked of the database.
+	Explanation *Explanation
 }
+
+// OrderBy is a part of an order of rows: a metric, a dimension of the question, or OrderByTime.
+type OrderBy struct {
+	By   string
+	Desc bool
+}
+
+// OrderByTime orders by the start of bars.
+const OrderByTime = "time"
 
 // ParamError is a parameter that cannot be answered; its text may be shown to whoever asked.
 type ParamError struct {
@@ -73,6 +91,8 @@ type Site struct {
 	WeekStart WeekStart
 	Public    bool // may be read without a key
 	Badge     bool // its counts may be shown as badges, to anybody
+	Goals     []Goal
+	Retention int // days for which raw events are kept; 0: for ever
 }
 
 // Sites finds a site by the domain a caller wrote.
@@ -82,12 +102,12 @@ type Sites interface {
 
 // Parameters of every question, and those that only some take.
 var (
-	commonParams = []string{"site", "path", "name", "from", "to", "period", "tz", "metrics", "mode", "final"}
+	commonParams = []string{"site", "path", "name", "from", "to", "period", "tz", "metrics", "filters", "mode", "final", "explain"}
 	ownParams    = map[Question][]string{
 		Count:      nil,
 		Totals:     {"compare"},
-		Timeseries: {"interval"},
-		Top:        {"dimension", "limit", "page"},
+		Timeseries: {"interval", "week_start", "compare"},
+		Top:        {"dimension", "limit", "page", "order"},
 	}
 )
 
@@ -101,23 +121,33 @@ func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, 
 	p := parser{values: values}
 	p.checkNames(string(q), Params(q))
 	site := p.site(sites)
-	r := Request{Question: q, Site: site.Domain, WeekStart: site.WeekStart, Now: now}
+	r := site.request(q, now)
 	r.Path = p.path(site.Paths)
 	r.Name = p.name()
+	r.Filter = p.filters(site.Paths)
 	r.Range = p.timeRange(now, p.zone(site))
-	r.Final = p.final()
+	r.Final = p.flag("final", true)
+	if p.flag("explain", false) {
+		r.Explanation = &Explanation{}
+	}
 	p.word("mode", "exact", "exact", "recent", "auto")
 	switch q {
 	case Totals:
-		r.Compare = Comparison(p.word("compare", "", names(comparisons)...))
+		r.Compare = p.comparison()
 	case Timeseries:
 		r.Interval = Interval(p.word("interval", "", names(intervals)...))
+		r.WeekStart = p.weekStart(r.WeekStart)
+		r.Compare = p.comparison()
 	case Top:
-		r.Dimension = p.dimension()
+		r.Dimensions = p.dimensions()
 		r.Limit = p.number("limit", DefaultLimit, MaxLimit)
-		r.Page = p.number("page", 1, MaxPage)
+		r.Offset = (p.number("page", 1, MaxPage) - 1) * r.Limit
+		r.CountRows = true
 	}
 	r.Metrics = p.metrics(&r)
+	if q == Top {
+		r.Order = p.order(&r)
+	}
 	if p.err == nil {
 		p.err = r.check()
 	}
@@ -127,15 +157,54 @@ func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, 
 	return r, nil
 }
 
+// request is a question about the site that says nothing yet.
+func (s Site) request(q Question, now time.Time) Request {
+	r := Request{Question: q, Site: s.Domain, SiteZone: s.Zone, WeekStart: s.WeekStart, Goals: s.Goals, Now: now}
+	if s.Retention > 0 {
+		r.KeptSince = now.AddDate(0, 0, -s.Retention)
+	}
+	return r
+}
+
 // check holds rules that join several parameters.
 func (r *Request) check() error {
 	if r.Compare != "" && r.Range.All {
 		return badParam("compare", "needs a range: give from and to, or a period other than all")
 	}
+	for _, m := range r.Metrics {
+		if err := r.checkMetric(m); err != nil {
+			return err
+		}
+	}
 	if r.Interval != "" && !r.Range.All {
 		return checkBars(r.Interval, r.Range)
 	}
 	return nil
+}
+
+func (r *Request) checkMetric(m Metric) error {
+	switch {
+	case m == Views && r.Name != "" && r.Name != schema.PageView:
+		return badParam("metrics", "views count page views only: with a name ask for events")
+	case slices.Contains(ofPings, m) && (r.Filter.hasDone() || slices.ContainsFunc(r.dimensions(), ofVisit)):
+		return badParam("metrics", "%s is of pages: it is not known by %s", m, "what visits have done")
+	case slices.Contains(ofPings, m) && (r.Name != "" && r.Name != schema.PageView || slices.Contains(r.dimensions(), dimName) || slices.Contains(r.dimensions(), dimGoal)):
+		return badParam("metrics", "%s is of pages, not of events or goals", m)
+	case m == ConversionRate && !r.converts():
+		return badParam("metrics", "conversion_rate needs a goal: filter or group by goal, or give the name of an event")
+	}
+	return nil
+}
+
+// dimensions are all that the request groups or filters by.
+func (r *Request) dimensions() []string {
+	return append(slices.Clone(r.Dimensions), r.Filter.dimensions()...)
+}
+
+// converts says that the request asks about a goal or a named event.
+func (r *Request) converts() bool {
+	used := r.dimensions()
+	return r.Name != "" || slices.Contains(used, dimGoal) || slices.Contains(used, dimName)
 }
 
 func checkBars(i Interval, r Range) error {
@@ -224,26 +293,90 @@ func (p *parser) zone(site Site) *time.Location {
 	return loc
 }
 
-func (p *parser) final() bool {
-	v := p.values.Get("final")
+func (p *parser) flag(field string, absent bool) bool {
+	v := p.values.Get(field)
 	if v == "" {
-		return true
+		return absent
 	}
-	final, err := strconv.ParseBool(v)
+	set, err := strconv.ParseBool(v)
 	if err != nil {
-		p.fail("final", "%.100q is neither 1 nor 0", v)
+		p.fail(field, "%.100q is neither 1 nor 0", v)
 	}
-	return final
+	return set
 }
 
-func (p *parser) dimension() string {
-	name := p.values.Get("dimension")
-	if name == "" {
-		p.fail("dimension", "is required: one of %s", strings.Join(schema.Dimensions(), ", "))
-	} else if !isDimension(name) {
-		p.fail("dimension", "%.100q is not one of %s", name, strings.Join(schema.Dimensions(), ", "))
+// dimensions are a list with commas; names of properties may hold none.
+func (p *parser) dimensions() []string {
+	v := p.values.Get("dimension")
+	if v == "" {
+		p.fail("dimension", "is required: one or more of %s", strings.Join(dimensionNames(), ", "))
+		return nil
 	}
-	return name
+	var list []string
+	for _, name := range strings.Split(v, ",") {
+		name, err := parseDimension(strings.TrimSpace(name))
+		switch {
+		case err != nil:
+			p.fail("dimension", "%s", err)
+			return nil
+		case slices.Contains(list, name):
+			p.fail("dimension", "%s is given twice", name)
+		}
+		list = append(list, name)
+	}
+	if len(list) > maxGroupings {
+		p.fail("dimension", "%d are given, at most %d can be asked for", len(list), maxGroupings)
+	}
+	return list
+}
+
+// filters are a JSON list of filters, all of which must hold.
+func (p *parser) filters(rules schema.PathRules) *Filter {
+	v := p.values.Get("filters")
+	if v == "" {
+		return nil
+	}
+	reader := filterReader{dimension: parseDimension, paths: rules}
+	list, err := reader.list([]byte(v), 1)
+	if err != nil {
+		p.fail("filters", "%s", err)
+		return nil
+	}
+	return all(list)
+}
+
+// order reads names of metrics and dimensions, each with a minus before it to be turned round: numbers are ordered from the greatest,
+// values from the first.
+func (p *parser) order(r *Request) []OrderBy {
+	v := p.values.Get("order")
+	if v == "" {
+		return nil
+	}
+	var list []OrderBy
+	for _, name := range strings.Split(v, ",") {
+		name, turned := strings.CutPrefix(strings.TrimSpace(name), "-")
+		isMetric := slices.Contains(r.Metrics, Metric(name))
+		if !isMetric && !slices.Contains(r.Dimensions, name) {
+			p.fail("order", "%.100q is neither a metric nor a dimension of the question", name)
+			return nil
+		}
+		list = append(list, OrderBy{By: name, Desc: isMetric != turned})
+	}
+	return list
+}
+
+func (p *parser) comparison() Comparison {
+	return Comparison(p.word("compare", "", names(comparisons)...))
+}
+
+func (p *parser) weekStart(absent WeekStart) WeekStart {
+	switch p.word("week_start", "", "monday", "sunday") {
+	case "monday":
+		return WeekStart(1)
+	case "sunday":
+		return WeekStart(7)
+	}
+	return absent
 }
 
 func (p *parser) number(field string, absent, most int) int {
@@ -263,7 +396,7 @@ func (p *parser) metrics(r *Request) []Metric {
 	custom := r.Name != "" && r.Name != schema.PageView
 	v := p.values.Get("metrics")
 	if v == "" {
-		if custom || r.Dimension == "name" {
+		if custom || slices.Contains(r.Dimensions, dimName) || slices.Contains(r.Dimensions, dimGoal) {
 			return []Metric{Events, Visitors}
 		}
 		return []Metric{Views, Visitors}
@@ -276,8 +409,6 @@ func (p *parser) metrics(r *Request) []Metric {
 			p.fail("metrics", "%.100q is not one of %s", string(m), strings.Join(names(metrics), ", "))
 		case slices.Contains(asked, m):
 			p.fail("metrics", "%s is given twice", m)
-		case m == Views && custom:
-			p.fail("metrics", "views count page views only: with a name ask for events")
 		}
 		asked = append(asked, m)
 		if p.err != nil {

@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,10 +77,26 @@ func TestParseRefuses(t *testing.T) {
 		{"pings", Count, "name=engagement", "name"},
 		{"mode", Count, "mode=fast", "mode"},
 		{"final", Count, "final=maybe", "final"},
-		{"interval", Timeseries, "interval=minute", "interval"},
+		{"interval", Timeseries, "interval=second", "interval"},
+		{"week", Timeseries, "week_start=friday", "week_start"},
 		{"too many bars", Timeseries, "interval=hour&from=2010-01-01&to=2025-01-01", "interval"},
 		{"no dimension", Top, "", "dimension"},
 		{"dimension", Top, "dimension=colour", "dimension"},
+		{"dimension twice", Top, "dimension=path,path", "dimension"},
+		{"property without a name", Top, "dimension=props.", "dimension"},
+		{"order", Top, "dimension=path&order=browser", "order"},
+		{"explain", Count, "explain=perhaps", "explain"},
+		{"filters", Count, "filters=path", "filters"},
+		{"filter's dimension", Count, `filters=[["is","colour",["red"]]]`, "filters"},
+		{"filter's operator", Count, `filters=[["like","path",["/"]]]`, "filters"},
+		{"filter without values", Count, `filters=[["is","path",[]]]`, "filters"},
+		{"filter's expression", Count, `filters=[["matches","path",["("]]]`, "filters"},
+		{"filter's option", Count, `filters=[["is","path",["/"],{"fold":true}]]`, "filters"},
+		{"deep filter", Count, "filters=" + strings.Repeat(`["not",`, 20) + `["is","path",["/"]]` + strings.Repeat("]", 20), "filters"},
+		{"has_done within itself", Count, `filters=[["has_done",["has_done",["is","path",["/"]]]]]`, "filters"},
+		{"conversion of nothing", Count, "metrics=conversion_rate", "metrics"},
+		{"time on page by visits", Top, "dimension=entry_page&metrics=time_on_page", "metrics"},
+		{"time on page of an event", Count, "name=signup&metrics=time_on_page", "metrics"},
 		{"limit", Top, "dimension=path&limit=0", "limit"},
 		{"great limit", Top, "dimension=path&limit=1001", "limit"},
 		{"page", Top, "dimension=path&page=x", "page"},
@@ -138,6 +155,8 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"from=2025-03-01&to=2025-03-31&tz=Europe/Berlin", "period=24h&path=/o'brien", "from=2025-03-01T10:00:00%2b05:45&to=2025-03-01T12:00:00Z",
 		"dimension=path&limit=10&page=2&metrics=visitors", "interval=week&period=all", "compare=year&from=2024-02-29&to=2024-02-29",
+		`filters=[["or",[["is","goal",["Home"]],["has_done",["matches","props.plan",["^a"]]]]]]&metrics=visits,conversion_rate`,
+		"dimension=goal,source&metrics=conversion_rate,visits&order=-visits", "dimension=entry_page,props.x&page=3",
 		"name=x%00y&path=%ff", "tz=Pacific/Apia&from=2011-12-30&to=2011-12-30", "from=1970-01-01&tz=Asia/Kolkata&interval=month",
 	} {
 		f.Add(seed)
@@ -174,13 +193,16 @@ func checkPlanned(t *testing.T, r Request) {
 	if r.Question == Timeseries && r.Interval == "" {
 		r.Interval = defaultInterval(r.Range.From, r.Range.To) // as the store does before it plans
 	}
-	p := planOf(&r)
-	if len(p.bars) > MaxBars+2 || p.whole.from < 0 || p.cover.buckets.from < 0 {
-		t.Fatalf("plan out of bounds: %d bars, %v", len(p.bars), p.whole)
+	p := planOf(&r, periods{})
+	if len(p.bars) > MaxBars+2 || p.whole.from < 0 || len(p.cover.buckets) > 1 {
+		t.Fatalf("plan out of bounds: %d bars, %v, %v", len(p.bars), p.whole, p.cover)
 	}
-	for _, st := range []statement{countsSQL(&r, &p), visitorsSQL(&r, &p, []string{"x"})} {
-		if r.Path != "" && len(r.Path) > 12 && strings.Contains(st.sql, r.Path) {
-			t.Fatalf("the path %q is part of the text\n%s", r.Path, st.sql)
+	for _, f := range r.families() {
+		for _, within := range [][][]string{nil, {slices.Repeat([]string{"x"}, len(r.Dimensions))}} {
+			st := p.statement(f, within == nil && len(r.Dimensions) > 0, within)
+			if r.Path != "" && len(r.Path) > 12 && strings.Contains(st.sql, r.Path) {
+				t.Fatalf("the path %q is part of the text\n%s", r.Path, st.sql)
+			}
 		}
 	}
 }

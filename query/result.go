@@ -19,8 +19,15 @@ type Meta struct {
 	Definition map[Metric]string `json:"definition"`
 	// Partial: the range was not over at AsOf, so that the numbers may still grow.
 	Partial bool `json:"partial,omitempty"`
-	// Compared is the range that totals were compared with.
+	// Compared is the range that the answer was compared with.
 	Compared *RangeMeta `json:"compared,omitempty"`
+	// TotalRows is the number of rows of a list without limit.
+	TotalRows *int64 `json:"total_rows,omitempty"`
+	// Explanation was asked for by explain=1.
+	Explanation *Explanation `json:"explanation,omitempty"`
+
+	sketch sketch
+	most   int64 // visitors in a row
 }
 
 // RangeMeta is a half-open range of instants, written with the offsets of its zone.
@@ -47,8 +54,8 @@ type TotalsResult struct {
 
 // Total is a metric over the range, and over the compared range when one was asked for.
 type Total struct {
-	Value    int64  `json:"value"`
-	Previous *int64 `json:"previous,omitempty"`
+	Value    any  `json:"value"`              // int64, or for a rate float64; nil: of nothing
+	Previous *any `json:"previous,omitempty"` // nil: not compared
 }
 
 // TimeseriesResult has a bar for every interval of the range that has begun, empty ones included.
@@ -66,40 +73,52 @@ type SeriesBar struct {
 	Figures
 	// Partial: the interval is not over, or the asked range cuts it.
 	Partial bool `json:"partial,omitempty"`
+	// Previous is the bar in the same place of the compared range.
+	Previous *PreviousBar `json:"previous,omitempty"`
 }
 
-// TopResult lists the values of a dimension, the greatest count first, equal ones by value.
+// PreviousBar is a bar of a compared range.
+type PreviousBar struct {
+	Date string `json:"date"`
+	Figures
+}
+
+// TopResult lists the values of dimensions, the greatest count first, equal ones by value.
 type TopResult struct {
 	Results []TopRow `json:"results"`
 	Meta    Meta     `json:"meta"`
 }
 
-// TopRow is one value of a dimension; in JSON the value stands under the dimension's name.
+// TopRow is one value of each dimension; in JSON the values stand under the dimensions' names.
 type TopRow struct {
-	Dimension string
-	Value     string // as shown: the empty value reads "(not set)" or "Direct / None"
+	Dimensions []string
+	Values     []string // as shown: the empty value reads "(not set)" or "Direct / None"
 	Figures
 }
 
 // MarshalJSON writes {"path":"/a","views":3,...}.
 func (r TopRow) MarshalJSON() ([]byte, error) {
-	key, err := json.Marshal(r.Dimension)
-	if err != nil {
-		return nil, err
-	}
-	value, err := json.Marshal(r.Value)
-	if err != nil {
-		return nil, err
+	var b bytes.Buffer
+	separator := byte('{')
+	for i, dimension := range r.Dimensions {
+		key, err := json.Marshal(dimension)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(r.Values[i])
+		if err != nil {
+			return nil, err
+		}
+		b.WriteByte(separator)
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+		separator = ','
 	}
 	figures, err := json.Marshal(r.Figures)
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	b.WriteByte('{')
-	b.Write(key)
-	b.WriteByte(':')
-	b.Write(value)
 	if len(figures) > len("{}") {
 		b.WriteByte(',')
 	}
@@ -114,24 +133,48 @@ func rangeMeta(r Range) RangeMeta {
 	return RangeMeta{From: formatTime(r.From), To: formatTime(r.To), TZ: r.Loc.String()}
 }
 
-// metaOf judges an answer by its visitors: counts are always exact. sketched is the greatest number of visitors in it.
-func metaOf(r *Request, asOf time.Time, sketched int64) Meta {
+// metaOf judges an answer by its visitors, which are a sketch above a number of them: everything else is exact.
+func metaOf(g *groups, asOf time.Time) Meta {
+	r := g.r
 	m := Meta{
-		Exact:      map[Metric]bool{},
-		ErrorBound: map[Metric]float64{},
-		AsOf:       formatTime(asOf.In(r.Range.Loc)),
-		Range:      rangeMeta(r.Range),
-		Source:     "exact",
-		Definition: map[Metric]string{},
-		Partial:    r.Range.To.After(asOf),
+		Exact:       map[Metric]bool{},
+		ErrorBound:  map[Metric]float64{},
+		AsOf:        formatTime(asOf.In(r.Range.Loc)),
+		Range:       rangeMeta(r.Range),
+		Source:      "exact",
+		Definition:  map[Metric]string{},
+		Partial:     r.Range.To.After(asOf),
+		Explanation: r.Explanation,
+		sketch:      g.plan.sketch,
 	}
 	for _, metric := range r.Metrics {
 		m.Exact[metric] = true
 		m.Definition[metric] = definitions[metric]
 	}
-	if s := sketchOf(r); r.asks(Visitors) && !s.exact(sketched) {
-		m.Exact[Visitors] = false
-		m.ErrorBound[Visitors] = s.bound
+	if r.Explanation != nil {
+		r.Explanation.Plan = g.plan.explain()
 	}
+	m.judge(g.mostVisitors())
 	return m
+}
+
+// judge says how far off visitors may be if there are as many as most of them in a row.
+func (m *Meta) judge(most int64) {
+	m.most = max(m.most, most)
+	if m.sketch.exact(m.most) {
+		return
+	}
+	for metric, bound := range map[Metric]float64{Visitors: m.sketch.bound, ConversionRate: m.sketch.ofRatio()} {
+		if _, asked := m.Exact[metric]; asked {
+			m.Exact[metric] = false
+			m.ErrorBound[metric] = bound
+		}
+	}
+}
+
+// comparedWith adds what is to be said of the answer for the compared range.
+func (m *Meta) comparedWith(previous *groups) {
+	compared := rangeMeta(previous.r.Range)
+	m.Compared = &compared
+	m.judge(previous.mostVisitors())
 }

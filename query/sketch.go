@@ -1,5 +1,7 @@
 package query
 
+import "math"
+
 // sketch describes a visitor sketch of the rollups: uniqCombined64(precision), whose union does not depend on how its parts were
 // merged. It keeps the hashes themselves while there are few and a HyperLogLog of 2^precision cells afterwards.
 type sketch struct {
@@ -20,3 +22,9 @@ var (
 )
 
 func (s sketch) exact(visitors int64) bool { return visitors <= s.exactBelow }
+
+// ofRatio bounds the relative error of one estimate divided by another, rounded up to thousandths.
+func (s sketch) ofRatio() float64 {
+	const thousand = 1000
+	return math.Ceil(((1+s.bound)/(1-s.bound)-1)*thousand) / thousand
+}

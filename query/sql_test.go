@@ -40,6 +40,19 @@ func TestGoldenSQL(t *testing.T) {
 		{"top_browser_of_page", Top, "from=2025-03-01&to=2025-03-31&dimension=browser&path=/a"},
 		{"top_browser_by_visitors", Top, "from=2025-03-01&to=2025-03-31&dimension=browser&metrics=visitors"},
 		{"top_name_cut", Top, "dimension=name" + cut},
+		{"built_count", Count, "from=2025-01-15&to=2025-03-05&metrics=views,visitors"},
+		{"built_visits", Count, "from=2025-03-01&to=2025-03-05&metrics=visits,bounce_rate"},
+		{"built_visits_partly", Timeseries, "from=2025-03-08&to=2025-03-14&metrics=visits&interval=day"},
+		{"built_top_path", Top, "from=2025-01-15&to=2025-03-05&dimension=path"},
+		{"built_entry_page", Top, "from=2025-03-08&to=2025-03-12&dimension=entry_page&metrics=visits,views,visitors"},
+		{"visits_of_a_page", Count, "from=2025-03-01&to=2025-03-02&metrics=visits&path=/a"},
+		{"visits_of_a_source", Count, "from=2025-03-01&to=2025-03-02&metrics=visits&filters=" + url.QueryEscape(`[["is","source",["Direct / None"]]]`)},
+		{"views_of_entry_pages_cut", Top, "dimension=entry_page&metrics=views" + cut},
+		{"engagement", Top, "from=2025-03-01&to=2025-03-02&dimension=path&metrics=views,time_on_page,scroll_depth"},
+		{"filters", Count, "from=2025-03-01&to=2025-03-02&filters=" + url.QueryEscape(
+			`[["or",[["matches","path",["^/a"]],["contains","browser",["fire"],{"case_sensitive":false}]]],["not",["is","props.plan",["free","pro"]]]]`)},
+		{"has_done", Count, "from=2025-03-01&to=2025-03-02&metrics=views,visits&filters=" + url.QueryEscape(`[["has_done",["is","name",["signup"]]]]`)},
+		{"two_dimensions", Top, "from=2025-03-01&to=2025-03-02&dimension=source,props.plan&metrics=events,visitors&order=-source"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,23 +64,55 @@ func TestGoldenSQL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, test.name, "-- "+test.params+"\n\n"+statements(&r))
+			known := periods{}
+			if strings.HasPrefix(test.name, "built_") {
+				known = builtPeriods()
+			}
+			golden(t, test.name, "-- "+test.params+"\n\n"+statements(&r, known))
 		})
 	}
+	golden(t, "builds", text(periodsSQL("example.com", span{at("2025-03-01T00:00:00Z").UnixMilli(), at("2025-03-02T00:00:00Z").UnixMilli()})))
 	golden(t, "extent", text(extentSQL("example.com")))
 	golden(t, "total", text(totalSQL("example.com", "/a")))
 }
 
-func statements(r *Request) string {
-	p := planOf(r)
-	var parts []string
-	if p.counts != "" {
-		parts = append(parts, "-- counts from "+string(p.counts)+"\n"+text(countsSQL(r, &p)))
+// builtPeriods are those that the golden questions meet.
+func builtPeriods() periods {
+	first := at("2025-02-01T00:00:00Z").UnixMilli()
+	p := periods{days: map[int64]build{}, months: map[int64]build{first: {span: span{first, first + 28*dayMS}, period: first / dayMS, id: 7}}}
+	for n := range int64(10) {
+		day := build{span: span{first + (28+n)*dayMS, first + (29+n)*dayMS}, period: first/dayMS + 28 + n, id: uint64(100 + n)}
+		p.days[day.from] = day
+		p.visits = append(p.visits, day)
 	}
-	if p.visitors != "" {
-		parts = append(parts, "-- visitors from "+string(p.visitors)+"\n"+text(visitorsSQL(r, &p, []string{"first value", "second value"})))
+	return p
+}
+
+func statements(r *Request, known periods) string {
+	p := planOf(r, known)
+	var parts []string
+	ranked := len(r.Dimensions) > 0
+	var within [][]string
+	for _, f := range r.families() {
+		parts = append(parts, fmt.Sprintf("-- %s from %s\n%s", familyNames[f], p.tableFor(f), text(p.statement(f, ranked, within))))
+		if ranked {
+			ranked = false
+			for _, value := range []string{"first", "second"} {
+				group := make([]string, len(r.Dimensions))
+				for i := range group {
+					group[i] = fmt.Sprint(value, " value ", i+1)
+				}
+				within = append(within, group)
+			}
+		}
 	}
 	return strings.Join(parts, "\n")
+}
+
+var familyNames = map[family]string{counts: "counts", visitors: "visitors", visits: "visits", pings: "pings"}
+
+func (p *plan) tableFor(f family) table {
+	return map[family]table{counts: p.counts, visitors: p.visitors, visits: p.visits, pings: eventsTable}[f]
 }
 
 func text(st statement) string {

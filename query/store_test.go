@@ -39,7 +39,7 @@ func TestValuesAreNotText(t *testing.T) {
 		}
 		for _, row := range got.Results {
 			if *row.Visitors != 1 {
-				t.Errorf("browser %q has %d visitors, want 1", row.Value, *row.Visitors)
+				t.Errorf("browser %q has %d visitors, want 1", row.Values[0], *row.Visitors)
 			}
 		}
 		for _, path := range nasty {

@@ -70,15 +70,19 @@ func (s *tables) merge() {
 	}
 }
 
-func (s *tables) request(q Question, zone string, params ...string) Request {
-	s.t.Helper()
+func (s *tables) parse(q Question, zone string, params ...string) (Request, error) {
 	values := url.Values{"site": {s.site}}
 	for i := 0; i < len(params); i += 2 {
 		values.Set(params[i], params[i+1])
 	}
-	r, err := Parse(q, values, oneSite(zone), s.now)
+	return Parse(q, values, oneSite(zone), s.now)
+}
+
+func (s *tables) request(q Question, zone string, params ...string) Request {
+	s.t.Helper()
+	r, err := s.parse(q, zone, params...)
 	if err != nil {
-		s.t.Fatalf("parse %v: %v", values, err)
+		s.t.Fatalf("parse %v: %v", params, err)
 	}
 	return r
 }
@@ -109,7 +113,7 @@ func (s *tables) top(zone string, params ...string) map[string]int64 {
 	}
 	values := map[string]int64{}
 	for _, row := range got.Results {
-		values[row.Value] = *row.Views
+		values[strings.Join(row.Values, " ")] = *row.Views
 	}
 	return values
 }
@@ -133,7 +137,7 @@ func (zone oneSite) ReadSite(domain string) (Site, bool) {
 	if err != nil {
 		panic(err)
 	}
-	return Site{Domain: domain, Zone: loc}, domain == "example.com" || strings.HasPrefix(domain, "site")
+	return Site{Domain: domain, Zone: loc, Goals: modelGoals}, domain == "example.com" || strings.HasPrefix(domain, "site")
 }
 
 func at(s string) time.Time {

@@ -28,7 +28,7 @@ func (p *parser) timeRange(now time.Time, loc *time.Location) Range {
 	}
 	r, ok := periodRange(period, now, loc)
 	if !ok {
-		p.fail("period", "%.100q is not one of %s", period, strings.Join(periods, ", "))
+		p.fail("period", "%.100q is not one of %s", period, strings.Join(periodNames, ", "))
 	}
 	return r
 }

@@ -18,7 +18,7 @@ import (
 type queryCommand struct {
 	Count      countQuery      `cmd:"" help:"One page, or a whole site."`
 	Totals     totalsQuery     `cmd:"" help:"Each metric of a site or page."`
-	Timeseries timeseriesQuery `cmd:"" help:"A bar for each hour, day, week or month."`
+	Timeseries timeseriesQuery `cmd:"" help:"A bar for each minute, hour, day, week, month or year."`
 	Top        topQuery        `cmd:"" help:"The values of a dimension with the most views."`
 }
 
@@ -31,79 +31,88 @@ type question struct {
 	To      string   `help:"Last day, included; or an instant, excluded."`
 	Period  string   `help:"day, 24h, 7d, 28d, 30d, 91d, month, 6mo, 12mo, year, all."`
 	TZ      string   `name:"tz" help:"Time zone in which days are cut. Empty: the site's."`
-	Metrics []string `help:"views, events, visitors."`
-	JSON    bool     `name:"json" help:"Print JSON instead of a table."`
+	Metrics []string `help:"views, events, visitors, visits, views_per_visit, bounce_rate, visit_duration, time_on_page, scroll_depth, conversion_rate."`
+	Filters string   `help:"JSON list of filters, all of which must hold." placeholder:"'[[\"is\",\"country\",[\"DE\"]]]'"`
+	JSON    bool     `name:"json" xor:"format" help:"Print JSON instead of a table."`
+	CSV     bool     `name:"csv" xor:"format" help:"Print CSV instead of a table."`
+	Explain bool     `help:"With --json: tell how the answer was found, what was read and how long it took."`
 }
 
 // values are the question as the HTTP endpoint's parameters.
-func (q *question) values() url.Values {
+func (q *question) values(more map[string]string) url.Values {
 	values := url.Values{"site": {q.Domain}}
-	for name, value := range map[string]string{
+	explain := ""
+	if q.Explain {
+		explain = "1"
+	}
+	for _, params := range []map[string]string{{
 		"path": q.Path, "name": q.Name, "from": q.From, "to": q.To, "period": q.Period, "tz": q.TZ, "metrics": strings.Join(q.Metrics, ","),
-	} {
-		setParam(values, name, value)
+		"filters": q.Filters, "explain": explain,
+	}, more} {
+		for name, value := range params {
+			if value != "" {
+				values.Set(name, value)
+			}
+		}
 	}
 	return values
-}
-
-func setParam(values url.Values, name, value string) {
-	if value != "" {
-		values.Set(name, value)
-	}
 }
 
 type countQuery struct{ question }
 
 type totalsQuery struct {
 	question
-	Compare string `help:"Compare with: previous_period or year_over_year."`
+	Compare string `help:"Compare with what came before: previous (as long a time) or year (the same dates)." placeholder:"previous|year"`
 }
 
 type timeseriesQuery struct {
 	question
-	Interval string `help:"hour, day, week or month. Empty: what suits the range."`
+	Interval  string `help:"minute, hour, day, week, month or year. Empty: what suits the range."`
+	WeekStart string `help:"First day of weeks: monday or sunday. Empty: the site's."`
+	Compare   string `help:"Compare with what came before: previous (as long a time) or year (the same dates)." placeholder:"previous|year"`
 }
 
 type topQuery struct {
 	question
-	Dimension string `help:"path, title, source, country, browser, ..." default:"path"`
-	Limit     int    `help:"Number of values." default:"10"`
-	Page      int    `help:"Which page of them, from 1." default:"1"`
+	Dimension []string `help:"One or more of path, title, source, country, browser, entry_page, visit:source, props.NAME, goal, ..." default:"path"`
+	Order     []string `help:"Metrics and dimensions to order by; a minus before one turns it round."`
+	Limit     int      `help:"Number of rows." default:"10"`
+	Page      int      `help:"Which page of them, from 1." default:"1"`
 }
 
 // Run prints the count of a page or site.
 func (q countQuery) Run(ctx context.Context, s *Settings, out io.Writer) error {
-	return answer(ctx, s, out, q.JSON, query.Count, q.values(), (*query.Store).Count)
+	return answer(ctx, s, out, &q.question, query.Count, nil, (*query.Store).Count)
 }
 
 // Run prints each metric.
 func (q totalsQuery) Run(ctx context.Context, s *Settings, out io.Writer) error {
-	values := q.values()
-	setParam(values, "compare", q.Compare)
-	return answer(ctx, s, out, q.JSON, query.Totals, values, (*query.Store).Totals)
+	return answer(ctx, s, out, &q.question, query.Totals, map[string]string{"compare": q.Compare}, (*query.Store).Totals)
 }
 
 // Run prints a bar for each interval.
 func (q timeseriesQuery) Run(ctx context.Context, s *Settings, out io.Writer) error {
-	values := q.values()
-	setParam(values, "interval", q.Interval)
-	return answer(ctx, s, out, q.JSON, query.Timeseries, values, (*query.Store).Timeseries)
+	more := map[string]string{"interval": q.Interval, "week_start": q.WeekStart, "compare": q.Compare}
+	return answer(ctx, s, out, &q.question, query.Timeseries, more, (*query.Store).Timeseries)
 }
 
 // Run prints the most viewed values of a dimension.
 func (q topQuery) Run(ctx context.Context, s *Settings, out io.Writer) error {
-	values := q.values()
-	setParam(values, "dimension", q.Dimension)
-	setParam(values, "limit", strconv.Itoa(q.Limit))
-	setParam(values, "page", strconv.Itoa(q.Page))
-	return answer(ctx, s, out, q.JSON, query.Top, values, (*query.Store).Top)
+	more := map[string]string{
+		"dimension": strings.Join(q.Dimension, ","), "order": strings.Join(q.Order, ","),
+		"limit": strconv.Itoa(q.Limit), "page": strconv.Itoa(q.Page),
+	}
+	return answer(ctx, s, out, &q.question, query.Top, more, (*query.Store).Top)
 }
 
-// table is an answer that can be printed as one.
-type table interface{ WriteTable(io.Writer) error }
+// table is an answer that can be printed.
+type table interface {
+	WriteTable(io.Writer) error
+	WriteCSV(io.Writer) error
+}
 
 // answer parses the question like the HTTP endpoint does, asks it and prints the result.
-func answer[A table](ctx context.Context, s *Settings, out io.Writer, asJSON bool, q query.Question, values url.Values,
+func answer[A table](ctx context.Context, s *Settings, out io.Writer, asked *question, q query.Question, more map[string]string,
 	ask func(*query.Store, context.Context, query.Request) (A, error),
 ) error {
 	db, err := connect(ctx, s)
@@ -115,7 +124,7 @@ func answer[A table](ctx context.Context, s *Settings, out io.Writer, asJSON boo
 	if err != nil {
 		return err
 	}
-	request, err := query.Parse(q, values, readSites{sites.Sites}, time.Now())
+	request, err := query.Parse(q, asked.values(more), readSites{sites.Sites}, time.Now())
 	if err != nil {
 		return fmt.Errorf("bad parameter: %w", err)
 	}
@@ -127,7 +136,10 @@ func answer[A table](ctx context.Context, s *Settings, out io.Writer, asJSON boo
 	if err != nil {
 		return err
 	}
-	if !asJSON {
+	switch {
+	case asked.CSV:
+		return result.WriteCSV(out)
+	case !asked.JSON:
 		return result.WriteTable(out)
 	}
 	e := json.NewEncoder(out)

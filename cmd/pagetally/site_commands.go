@@ -33,6 +33,7 @@ type siteFlags struct {
 	Public          *bool     `negatable:"" help:"Numbers may be read without a key."`
 	Badge           *bool     `negatable:"" help:"Counts may be shown as badges."`
 	WeekStart       *string   `help:"First day of a week in reports: monday to sunday."`
+	Goals           *[]string `help:"What visitors are wanted to do: names of events, and pages by /path ('*' stops at a slash, '**' does not)."`
 	AddressLimit    *float64  `help:"Beacons a second from one address. 0: the default."`
 	SiteLimit       *float64  `help:"Beacons a second. 0: the default."`
 	PathLimit       *int      `help:"New paths a day before further ones count as (other). 0: the default."`
@@ -54,6 +55,7 @@ func (f *siteFlags) apply(s *ingest.SiteSettings) {
 	give(&s.Public, f.Public)
 	give(&s.Badge, f.Badge)
 	give(&s.WeekStart, f.WeekStart)
+	list(&s.Goals, f.Goals)
 	give(&s.AddressLimit, f.AddressLimit)
 	give(&s.SiteLimit, f.SiteLimit)
 	give(&s.PathLimit, f.PathLimit)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/goccy/go-yaml"
 
 	"github.com/pagetally/pagetally/ingest"
 	"github.com/pagetally/pagetally/query"
+	"github.com/pagetally/pagetally/schema"
 )
 
 // sitesFile lies in the data folder.
@@ -76,8 +78,24 @@ func (s readSites) ReadSite(domain string) (query.Site, bool) {
 	}
 	return query.Site{
 		Domain: site.Domain, Zone: site.Zone, Paths: site.Paths, WeekStart: query.WeekStart(site.WeekStart), Public: site.Public,
-		Badge: site.Badge,
+		Badge: site.Badge, Goals: goals(site), Retention: site.Retention,
 	}, true
+}
+
+// goals are those of a site as readers see them.
+func goals(site *ingest.Site) []query.Goal {
+	list := make([]query.Goal, len(site.Goals))
+	for i, goal := range site.Goals {
+		switch {
+		case !strings.HasPrefix(goal, "/"):
+			list[i] = query.Goal{Name: goal, Event: goal}
+		case strings.Contains(goal, "*"):
+			list[i] = query.Goal{Name: "Visit " + goal, Page: goal}
+		default:
+			list[i] = query.Goal{Name: "Visit " + goal, Page: schema.PageKey(goal, site.Paths)}
+		}
+	}
+	return list
 }
 
 // OnlyBadgeSite is the one site that shows badges.

@@ -36,7 +36,7 @@ func testSites(t *testing.T, p *process) {
 	}
 	p.awaitReason(t, "https://shop.example/admin/users", "ignored_path")
 
-	if said := run(0, "set", "shop.example", "--no-hash-routing", "--ignore-paths=", "--ignore-hosts=shop.example", "--public"); !strings.Contains(said, "zone=Asia/Tokyo") {
+	if said := run(0, "set", "shop.example", "--no-hash-routing", "--ignore-paths=", "--ignore-hosts=shop.example", "--public", "--goals=order,/thanks*"); !strings.Contains(said, "zone=Asia/Tokyo") {
 		t.Errorf("set changed what was not given: %s", said)
 	}
 	p.awaitReason(t, "https://shop.example/admin/users", "ignored_host")
@@ -57,6 +57,11 @@ func testSites(t *testing.T, p *process) {
 	stdout, stderr, code := pagetally(t, "query", "count", "shop.example", "--data="+p.data, "--period=day")
 	if code != 0 || !strings.Contains(stdout, "Asia/Tokyo") {
 		t.Errorf("query does not read in the site's zone: %s%s", stdout, stderr)
+	}
+	stdout, stderr, code = pagetally(t, "query", "top", "shop.example", "--data="+p.data, "--period=day", "--dimension=goal", "--metrics=visitors,conversion_rate", "--csv",
+		`--filters=[["is_not","goal",["nothing"]]]`)
+	if code != 0 || stdout != "" { // nobody reached one yet
+		t.Errorf("query by goal: %s%s", stdout, stderr)
 	}
 	run(0, "remove", "shop.example")
 	if said := run(1, "set", "shop.example", "--public"); !strings.Contains(said, "no such site") {

@@ -8,8 +8,7 @@ FROM
     FROM visitors AS t FINAL
     WHERE site = {site:String}
         AND name = {name:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- name = signup
@@ -17,15 +16,14 @@ FROM
 -- end_bucket = 1743465600
 
 -- visitors from visitors
-SELECT uniqCombined64Merge(17)(state) AS visitors
+SELECT toInt64(uniqCombined64Merge(17)(state)) AS visitors
 FROM
 (
     SELECT t.visitors AS state
     FROM visitors AS t
     WHERE site = {site:String}
         AND name = {name:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- name = signup

@@ -9,8 +9,7 @@ FROM
     WHERE site = {site:String}
         AND name = 'pageview'
         AND path_key = {path:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- path = /a
@@ -18,7 +17,7 @@ FROM
 -- end_bucket = 1743465600
 
 -- visitors from dimensions
-SELECT uniqCombined64Merge(15)(state) AS visitors
+SELECT toInt64(uniqCombined64Merge(15)(state)) AS visitors
 FROM
 (
     SELECT t.visitors AS state
@@ -27,8 +26,7 @@ FROM
         AND dimension = {dimension:String}
         AND kind IN ('pageview', 'event')
         AND value = {path:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- dimension = path

@@ -9,27 +9,26 @@ FROM
     WHERE site = {site:String}
         AND name = 'pageview'
         AND path_key = {path:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
     UNION ALL
     SELECT name = 'pageview' AS view, n
     FROM events AS t
     WHERE site = {site:String}
-        AND name = 'pageview'
         AND path_key = {path:String}
-        AND ((ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')) OR (ts >= fromUnixTimestamp64Milli({from_2:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_2:Int64}, 'UTC')))
+        AND ((ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')) OR (ts >= fromUnixTimestamp64Milli({raw_2_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_2_to:Int64}, 'UTC')))
+        AND name = 'pageview'
 )
 -- site = example.com
 -- path = /a
 -- first_bucket = 1740824100
 -- end_bucket = 1740909600
--- from_1 = 1740823620000
--- to_1 = 1740824100000
--- from_2 = 1740909600000
--- to_2 = 1740910020000
+-- raw_1_from = 1740823620000
+-- raw_1_to = 1740824100000
+-- raw_2_from = 1740909600000
+-- raw_2_to = 1740910020000
 
 -- visitors from dimensions
-SELECT uniqCombined64Merge(15)(state) AS visitors
+SELECT toInt64(uniqCombined64Merge(15)(state)) AS visitors
 FROM
 (
     SELECT t.visitors AS state
@@ -38,15 +37,14 @@ FROM
         AND dimension = {dimension:String}
         AND kind IN ('pageview', 'event')
         AND value = {path:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
     UNION ALL
     SELECT uniqCombined64State(15)(t.visitor) AS state
     FROM events AS t
     WHERE site = {site:String}
-        AND name != 'engagement'
         AND path_key = {path:String}
-        AND ((ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')) OR (ts >= fromUnixTimestamp64Milli({from_2:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_2:Int64}, 'UTC')))
+        AND ((ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')) OR (ts >= fromUnixTimestamp64Milli({raw_2_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_2_to:Int64}, 'UTC')))
+        AND name != 'engagement'
         AND visitor != 0
 )
 -- site = example.com
@@ -54,7 +52,7 @@ FROM
 -- path = /a
 -- first_bucket = 1740824100
 -- end_bucket = 1740909600
--- from_1 = 1740823620000
--- to_1 = 1740824100000
--- from_2 = 1740909600000
--- to_2 = 1740910020000
+-- raw_1_from = 1740823620000
+-- raw_1_to = 1740824100000
+-- raw_2_from = 1740909600000
+-- raw_2_to = 1740910020000

@@ -9,8 +9,7 @@ FROM
     WHERE site = {site:String}
         AND name = {name:String}
         AND path_key = {path:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- name = signup
@@ -19,19 +18,19 @@ FROM
 -- end_bucket = 1743465600
 
 -- visitors from events
-SELECT uniqCombined64Merge(15)(state) AS visitors
+SELECT toInt64(uniqCombined64Merge(15)(state)) AS visitors
 FROM
 (
     SELECT uniqCombined64State(15)(t.visitor) AS state
     FROM events AS t
     WHERE site = {site:String}
-        AND name = {name:String}
         AND path_key = {path:String}
-        AND ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')
+        AND ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')
+        AND name = {name:String}
         AND visitor != 0
 )
 -- site = example.com
--- name = signup
 -- path = /a
--- from_1 = 1740787200000
--- to_1 = 1743465600000
+-- raw_1_from = 1740787200000
+-- raw_1_to = 1743465600000
+-- name = signup

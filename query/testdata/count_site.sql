@@ -8,23 +8,21 @@ FROM
     FROM visitors AS t FINAL
     WHERE site = {site:String}
         AND name != 'engagement'
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- first_bucket = 1740787200
 -- end_bucket = 1743465600
 
 -- visitors from visitors
-SELECT uniqCombined64Merge(17)(state) AS visitors
+SELECT toInt64(uniqCombined64Merge(17)(state)) AS visitors
 FROM
 (
     SELECT t.visitors AS state
     FROM visitors AS t
     WHERE site = {site:String}
         AND name != 'engagement'
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- first_bucket = 1740787200

@@ -7,24 +7,24 @@ FROM
     SELECT name = 'pageview' AS view, n
     FROM events AS t
     WHERE site = {site:String}
+        AND ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')
         AND name = 'pageview'
-        AND ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')
 )
 -- site = example.com
--- from_1 = 1740823260000
--- to_1 = 1740823320000
+-- raw_1_from = 1740823260000
+-- raw_1_to = 1740823320000
 
 -- visitors from visitors
-SELECT uniqCombined64Merge(17)(state) AS visitors
+SELECT toInt64(uniqCombined64Merge(17)(state)) AS visitors
 FROM
 (
     SELECT uniqCombined64State(17)(t.visitor) AS state
     FROM events AS t
     WHERE site = {site:String}
+        AND ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')
         AND name != 'engagement'
-        AND ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')
         AND visitor != 0
 )
 -- site = example.com
--- from_1 = 1740823260000
--- to_1 = 1740823320000
+-- raw_1_from = 1740823260000
+-- raw_1_to = 1740823320000

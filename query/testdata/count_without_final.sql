@@ -8,8 +8,7 @@ FROM
     FROM visitors AS t
     WHERE site = {site:String}
         AND name = 'pageview'
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 -- site = example.com
 -- first_bucket = 1740787200

@@ -7,31 +7,29 @@ FROM
     SELECT roundDown(toUInt32(toDateTime(ts)), {edges:Array(UInt32)}) AS start, name = 'pageview' AS view, n
     FROM events AS t
     WHERE site = {site:String}
+        AND ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')
         AND name = 'pageview'
-        AND ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')
 )
 GROUP BY start
-ORDER BY start
--- edges = [41906670 41993070]
 -- site = example.com
--- from_1 = 41906670000
--- to_1 = 42079470000
+-- raw_1_from = 41906670000
+-- raw_1_to = 42079470000
+-- edges = [41906670 41993070]
 
 -- visitors from events
-SELECT start, uniqCombined64Merge(17)(state) AS visitors
+SELECT start, toInt64(uniqCombined64Merge(17)(state)) AS visitors
 FROM
 (
     SELECT roundDown(toUInt32(toDateTime(ts)), {edges:Array(UInt32)}) AS start, uniqCombined64State(17)(t.visitor) AS state
     FROM events AS t
     WHERE site = {site:String}
+        AND ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')
         AND name != 'engagement'
-        AND ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')
         AND visitor != 0
     GROUP BY start
 )
 GROUP BY start
-ORDER BY start
 -- site = example.com
--- from_1 = 41906670000
--- to_1 = 42079470000
+-- raw_1_from = 41906670000
+-- raw_1_to = 42079470000
 -- edges = [41906670 41993070]

@@ -1,7 +1,7 @@
 -- from=2025-03-01&to=2025-03-31&dimension=browser&metrics=visitors
 
 -- visitors from dimensions
-SELECT value, uniqCombined64Merge(15)(state) AS visitors
+SELECT value, toInt64(uniqCombined64Merge(15)(state)) AS visitors, toInt64(count() OVER ()) AS total_rows
 FROM
 (
     SELECT value, t.visitors AS state
@@ -9,8 +9,7 @@ FROM
     WHERE site = {site:String}
         AND dimension = {dimension:String}
         AND kind IN ('pageview', 'event')
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 GROUP BY value
 HAVING visitors != 0

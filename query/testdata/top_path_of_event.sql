@@ -1,15 +1,14 @@
 -- from=2025-03-01&to=2025-03-31&dimension=path&name=signup
 
 -- counts from views
-SELECT value, sumIf(n, view) AS views, sum(n) AS events
+SELECT value, sumIf(n, view) AS views, sum(n) AS events, toInt64(count() OVER ()) AS total_rows
 FROM
 (
     SELECT path_key AS value, name = 'pageview' AS view, n
     FROM views AS t FINAL
     WHERE site = {site:String}
         AND name = {name:String}
-        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC')
-        AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
+        AND bucket >= toDateTime({first_bucket:Int64}, 'UTC') AND bucket < toDateTime({end_bucket:Int64}, 'UTC')
 )
 GROUP BY value
 HAVING events != 0
@@ -23,21 +22,21 @@ LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 -- offset = 0
 
 -- visitors from events
-SELECT value, uniqCombined64Merge(15)(state) AS visitors
+SELECT value, toInt64(uniqCombined64Merge(15)(state)) AS visitors
 FROM
 (
     SELECT toString(path_key) AS value, uniqCombined64State(15)(t.visitor) AS state
     FROM events AS t
     WHERE site = {site:String}
-        AND name = {name:String}
+        AND ts >= fromUnixTimestamp64Milli({raw_1_from:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({raw_1_to:Int64}, 'UTC')
         AND path_key IN {values:Array(String)}
-        AND ts >= fromUnixTimestamp64Milli({from_1:Int64}, 'UTC') AND ts < fromUnixTimestamp64Milli({to_1:Int64}, 'UTC')
+        AND name = {name:String}
         AND visitor != 0
     GROUP BY value
 )
 GROUP BY value
--- values = [first value second value]
 -- site = example.com
+-- raw_1_from = 1740787200000
+-- raw_1_to = 1743465600000
+-- values = [first value 1 second value 1]
 -- name = signup
--- from_1 = 1740787200000
--- to_1 = 1743465600000

@@ -19,6 +19,7 @@ CREATE TABLE sites
     `ignore_hosts` Array(String) COMMENT 'Also *.example.com',
     `ignore_paths` Array(String) COMMENT 'Globs of pages: * without a slash, ** any text',
     `ignore_countries` Array(String) COMMENT 'ISO 3166-1 alpha-2',
+    `goals` Array(String) COMMENT 'Names of events, and pages by /path, where * is any text without a slash and ** any text',
     `created_at` DateTime64(3, 'UTC'),
     `updated_at` DateTime64(3, 'UTC'),
     `removed` UInt8
