@@ -66,6 +66,12 @@ func (s *Server) Register(app *fiber.App) {
 	app.Get("/v1/totals", ask(s, Totals, s.cfg.Store.Totals))
 	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))
 	app.Get("/v1/top", ask(s, Top, s.cfg.Store.Top))
+	app.Post("/api/v2/query", s.plausibleQuery)
+	app.Get("/api/docs/query/schema.json", s.plausibleQuerySchema)
+	app.Get("/api/v1/stats/realtime/visitors", s.plausibleRealtime)
+	app.Get("/api/v1/stats/aggregate", plausibleV1(s, "aggregate", s.plausibleAggregate))
+	app.Get("/api/v1/stats/timeseries", plausibleV1(s, "timeseries", s.plausibleTimeseries))
+	app.Get("/api/v1/stats/breakdown", plausibleV1(s, "breakdown", s.plausibleBreakdown))
 	app.Get("/v1/realtime", s.realtime)
 	app.Get("/v1/realtime/stream", s.stream)
 	app.Get("/v1/ledger", s.ledger)
@@ -119,6 +125,12 @@ func (s *Server) reply(c *fiber.Ctx, question string, start time.Time, answer an
 		s.metrics.observe(question, "ok", s.cfg.Now().Sub(start))
 		return c.JSON(answer)
 	}
+	e := s.failed(c, question, start, err)
+	return c.Status(e.status).JSON(fiber.Map{"error": e})
+}
+
+// failed books an error and sets the headers that go with it.
+func (s *Server) failed(c *fiber.Ctx, question string, start time.Time, err error) *httpError {
 	e := toHTTPError(err)
 	s.metrics.observe(question, e.Code, s.cfg.Now().Sub(start))
 	if e.status >= fiber.StatusInternalServerError {
@@ -128,7 +140,7 @@ func (s *Server) reply(c *fiber.Ctx, question string, start time.Time, answer an
 	if e.status == fiber.StatusUnauthorized {
 		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
 	}
-	return c.Status(e.status).JSON(fiber.Map{"error": e})
+	return e
 }
 
 func (s *Server) logFailure(question string, err error) {

@@ -34,7 +34,7 @@ type testSites struct{ site string }
 
 func (s testSites) ReadSite(domain string) (Site, bool) {
 	domain = strings.ToLower(domain)
-	return Site{Domain: domain, Public: domain == "public.example", Badge: domain == s.site}, domain == s.site || domain == "public.example"
+	return Site{Domain: domain, Public: domain == "public.example", Badge: domain == s.site, Goals: modelGoals}, domain == s.site || domain == "public.example"
 }
 
 func newApp(t *testing.T, s *tables) *fiber.App {
