@@ -116,3 +116,33 @@ func TestEngineFaults(t *testing.T) {
 		t.Error("no batch had to be filled in: the faults never left a token without its rows")
 	}
 }
+
+// A server that starts while a group is being inserted may answer OK before all views take part: such an INSERT is compared.
+func TestServerStartsWithinAFirstTry(t *testing.T) {
+	server := embeddedtest.Start(t, embeddedtest.Options{})
+	r := newRigOn(t, server)
+	events := r.some(50, nil)
+	r.batch(true, events...)
+	r.seal()
+	restarted := false
+	r.deliver(func(c *Config) {
+		c.Step = func(step string) {
+			if step != "delivery: after the intent" || restarted {
+				return
+			}
+			restarted = true
+			if err := server.Kill(); err != nil {
+				t.Error(err)
+			}
+			if err := server.Restart(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	r.requireExact()
+	var outcome string
+	r.scan("SELECT outcome FROM ledger FINAL WHERE state = 'stored'", &outcome)
+	if !restarted || outcome != outcomeChecked {
+		t.Errorf("restarted %v, outcome %q, want %q", restarted, outcome, outcomeChecked)
+	}
+}

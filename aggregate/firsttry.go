@@ -9,11 +9,15 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/pagetally/pagetally/ingest/journal"
+	"github.com/pagetally/pagetally/schema"
 )
 
 // firstTry inserts a freshly decided group. Any error makes the group uncertain: how far it came does not matter.
 func (d *Delivery) firstTry(ctx context.Context, g *group) error {
-	broken := d.brokenParts.Load()
+	broken, began := d.brokenParts.Load(), time.Now()
+	if err := schema.CheckFeeds(ctx, d.conn); err != nil {
+		return err
+	}
 	if err := d.ledger.write(ctx, g.intent()); err != nil {
 		return err
 	}
@@ -32,10 +36,29 @@ func (d *Delivery) firstTry(ctx context.Context, g *group) error {
 	if d.brokenParts.Load() != broken {
 		return errBrokenPart // another INSERT's proof found it, and it may be of this one
 	}
+	if err := d.servedSince(ctx, began); err != nil {
+		return err
+	}
 	for _, b := range g.Batches {
 		b.State, b.Outcome = BatchStored, outcomeCertain
 	}
 	return d.close(ctx, g)
+}
+
+// errRestarted says that the server may have started after the views were checked: it answers before all of them take part in
+// INSERTs, and what such an INSERT left out nobody reports.
+var errRestarted = errors.New("the server has just started")
+
+// servedSince proves that the server has run since then. Its uptime counts whole seconds.
+func (d *Delivery) servedSince(ctx context.Context, then time.Time) error {
+	var seconds uint32
+	if err := d.conn.QueryRow(ctx, "SELECT toUInt32(uptime())").Scan(&seconds); err != nil {
+		return fmt.Errorf("ask for uptime: %w", err)
+	}
+	if time.Duration(seconds)*time.Second <= time.Since(then) {
+		return errRestarted
+	}
+	return nil
 }
 
 // close records a group whose batches are all stored or set aside, and removes its files. Doing it again changes nothing.

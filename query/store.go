@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/pagetally/pagetally/schema"
 )
 
 // ErrBusy is returned when too many questions are being answered already; the asker may try again soon.
@@ -118,13 +121,15 @@ func (s *Store) acquire(ctx context.Context) error {
 // settings bound what one statement may cost and forbid it to write. A key of the rollups never spans two partitions, because its
 // bucket decides both: FINAL may look at each month alone, and a month merged to one part costs nothing.
 func (s *Store) settings() clickhouse.Settings {
-	return clickhouse.Settings{
+	settings := schema.ExactSettings()
+	maps.Copy(settings, clickhouse.Settings{
 		"readonly":           1,
 		"max_execution_time": int(s.cfg.Timeout.Seconds()) + 1,
 		"max_memory_usage":   s.cfg.MaxMemory,
 		"max_result_rows":    2 * MaxBars,
 		"do_not_merge_across_partitions_select_final": 1,
-	}
+	})
+	return settings
 }
 
 func (st statement) args() []any {

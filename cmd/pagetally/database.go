@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,10 @@ func withPool(o *clickhouse.Options) *clickhouse.Options {
 	if o.MaxIdleConns == 0 {
 		o.MaxIdleConns = 8
 	}
+	if o.Settings == nil {
+		o.Settings = clickhouse.Settings{}
+	}
+	maps.Copy(o.Settings, schema.ExactSettings())
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 5 * time.Second
 	}

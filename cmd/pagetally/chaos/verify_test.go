@@ -193,6 +193,25 @@ func verifyRollups(t testing.TB, conn driver.Conn) {
 			t.Errorf("%s (-events +rollup):\n%.4000s", r.name, diff)
 		}
 	}
+	if t.Failed() {
+		reportBatches(t, conn)
+	}
+}
+
+// reportBatches prints what tells which batch is missing where: how each got there and its rows by bucket.
+func reportBatches(t testing.TB, conn driver.Conn) {
+	t.Helper()
+	var lines []string
+	each(t, conn, `SELECT toString(tuple(l.batch, l.outcome, l.at, e.bucket, e.rows, e.n)) FROM
+		(SELECT batch, toStartOfFifteenMinutes(toDateTime(ts, 'UTC')) AS bucket, count() AS rows, sum(n) AS n FROM events GROUP BY batch, bucket) AS e
+		LEFT JOIN (SELECT * FROM ledger FINAL WHERE state = 'stored') AS l ON l.batch = e.batch ORDER BY e.batch`,
+		func(rows driver.Rows) error {
+			var line string
+			err := rows.Scan(&line)
+			lines = append(lines, line)
+			return err
+		})
+	t.Logf("batch, outcome, stored at, bucket, rows, n:\n%s", strings.Join(lines, "\n"))
 }
 
 // verifyLedger holds that the books balance and say what the tables hold.
