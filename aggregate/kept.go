@@ -143,6 +143,10 @@ func (d *Delivery) recheckKept(ctx context.Context) error {
 			return err
 		}
 		g := newGroup(decision, segments)
+		// What was built of its days while rows were lost is old with the intent, and whatever is built meanwhile with the closing entry.
+		if err := d.ledger.write(ctx, g.intent()); err != nil {
+			return err
+		}
 		for _, b := range g.Batches {
 			if b.State != BatchStored {
 				continue
@@ -153,6 +157,9 @@ func (d *Delivery) recheckKept(ctx context.Context) error {
 			if _, err := d.complete(ctx, g, b); err != nil {
 				return fmt.Errorf("recheck batch %s: %w", b.ID, err)
 			}
+		}
+		if err := d.ledger.write(ctx, g.closing()); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -25,7 +25,13 @@ func (v *verifier) repair(ctx context.Context, r rollup, p piece, differing map[
 	left := maps.Clone(differing)
 	for least, stalls := differingRows(left), 0; len(left) > 0 && stalls < mostStalls; {
 		for _, buckets := range portions(left) {
+			if err := v.touch(ctx, buckets); err != nil {
+				return nil, err
+			}
 			if err := v.mendBuckets(ctx, r, p, buckets, left); err != nil {
+				return nil, err
+			}
+			if err := v.touch(ctx, buckets); err != nil {
 				return nil, err
 			}
 		}
@@ -53,6 +59,23 @@ func (v *verifier) repair(ctx context.Context, r rollup, p piece, differing map[
 		}
 	}
 	return left, nil
+}
+
+// touch makes what was built of the buckets' days old: before they are mended, so that nothing is built from them meanwhile, and after,
+// so that nothing that was is used.
+func (v *verifier) touch(ctx context.Context, buckets []bucketKey) error {
+	sites, days := make([]string, len(buckets)), make([]uint32, len(buckets))
+	for i, key := range buckets {
+		sites[i], days[i] = key.site, key.bucket
+	}
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(mendSettings), clickhouse.WithQueryID(verifyQueryID()))
+	err := v.conn.Exec(ctx, `INSERT INTO touched (site, day, changes, at)
+		SELECT DISTINCT pair.1, toDate(toDateTime(pair.2, 'UTC')), 1, now() FROM (SELECT arrayJoin(arrayZip({sites:Array(String)}, {buckets:Array(UInt32)})) AS pair)`,
+		clickhouse.Named("sites", sites), clickhouse.Named("buckets", days))
+	if err != nil {
+		return fmt.Errorf("touch days: %w", err)
+	}
+	return nil
 }
 
 // portions cuts buckets so that a statement mends all rows of its own, unless a single bucket has too many.

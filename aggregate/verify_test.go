@@ -158,7 +158,7 @@ func TestVerifyWhileEventsArrive(t *testing.T) {
 		}
 	})
 	now := func(c *VerifyConfig) {
-		c.From, c.To, c.patience = time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), 10*time.Second
+		c.From, c.To, c.patience = time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), time.Minute
 	}
 	differed := uint64(0)
 	for i := range 3 {
@@ -380,5 +380,26 @@ func TestPortionsHoldEveryBucketOnce(t *testing.T) {
 	}
 	if len(seen) != want {
 		t.Errorf("%d buckets in portions, want %d", len(seen), want)
+	}
+}
+
+// What was built of a day is old once the day was repaired, and only then.
+func TestRepairMakesBuildsOld(t *testing.T) {
+	r := newRig(t)
+	r.stored()
+	changes := func() (sum uint64) {
+		r.scan(`SELECT sum(changes) FROM touched WHERE site = 'example.com' AND day = '2025-03-09'`, &sum)
+		return sum
+	}
+	before := changes()
+	r.verify(repairing)
+	if got := changes(); got != before || before == 0 {
+		t.Errorf("%d changes after nothing was repaired, want %d", got, before)
+	}
+	r.exec(`INSERT INTO views SELECT * FROM views WHERE site = 'example.com' AND toDate(bucket) = '2025-03-09' LIMIT 3`)
+	r.verify(repairing)
+	r.requireClean(r.verify())
+	if got := changes(); got < before+2 {
+		t.Errorf("%d changes after a repair, want at least %d", got, before+2)
 	}
 }

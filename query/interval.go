@@ -1,6 +1,10 @@
 package query
 
-import "time"
+import (
+	"time"
+
+	"github.com/pagetally/pagetally/schema"
+)
 
 // Interval is the width of a bar of a time series, cut by the clock and calendar of the asked zone.
 type Interval string
@@ -133,7 +137,7 @@ func (i Interval) nextDay(day time.Time) time.Time {
 // hours, and the half hour that Lord Howe Island repeats is a bar of its own.
 func clockStart(t time.Time, unit time.Duration) time.Time {
 	start := t.Add(-into(t, unit))
-	if change := changeWithin(start, t, t.Location()); !change.IsZero() {
+	if change := schema.ClockChange(start, t, t.Location()); !change.IsZero() {
 		return change
 	}
 	return start
@@ -141,7 +145,7 @@ func clockStart(t time.Time, unit time.Duration) time.Time {
 
 func nextClock(start time.Time, unit time.Duration) time.Time {
 	next := start.Add(unit - into(start, unit))
-	if change := changeWithin(start, next, start.Location()); !change.IsZero() {
+	if change := schema.ClockChange(start, next, start.Location()); !change.IsZero() {
 		return change
 	}
 	return next

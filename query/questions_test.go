@@ -105,8 +105,8 @@ func TestExplanation(t *testing.T) {
 	if e == nil || e.Plan["views and events"] != "views" || e.Plan["visitors"] != "dimensions" || len(e.Statements) != 3 {
 		t.Fatalf("explanation %+v, want views, dimensions and three statements", e)
 	}
-	for i, read := range []bool{false, true, true} {
-		if st := e.Statements[i]; !strings.Contains(st.SQL, "{site:String}") || st.Params["site"] != s.site || st.ReadRows > 0 != read {
+	for i, st := range e.Statements {
+		if !strings.Contains(st.SQL, "{site:String}") || st.Params["site"] != s.site || st.ReadRows == 0 || st.ReadBytes == 0 {
 			t.Errorf("statement %d: %+v", i, st)
 		}
 	}

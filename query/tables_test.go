@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	closed "github.com/pagetally/pagetally/aggregate/periods"
 	"github.com/pagetally/pagetally/schema"
 )
 
@@ -52,6 +54,37 @@ func (s *tables) insert(events ...schema.Event) {
 	ctx := clickhouse.Context(context.Background(), clickhouse.WithSettings(schema.InsertSettings(batch)))
 	if err := rows.Insert(ctx, s.conn, schema.ToInbox); err != nil {
 		s.t.Fatalf("insert: %v", err)
+	}
+	s.touch(batch, events)
+}
+
+// touch tells the ledger of the days of events.
+func (s *tables) touch(batch string, events []schema.Event) {
+	s.t.Helper()
+	var days []string
+	for _, e := range events {
+		if day := "('" + s.site + "', '" + time.UnixMilli(e.TS).UTC().Format(time.DateOnly) + "')"; !slices.Contains(days, day) {
+			days = append(days, day)
+		}
+	}
+	s.exec("INSERT INTO ledger (batch, state, touched) VALUES ('" + batch + "', 'stored', [" + strings.Join(days, ", ") + "])")
+}
+
+// build makes what a server has built of the periods that are over.
+func (s *tables) build(zone string) {
+	s.t.Helper()
+	const decade = 10 * 365 * 24 * time.Hour // the clock of the tables is behind the server's
+	builder, err := closed.New(closed.Config{
+		Conn: s.conn, Quiet: -decade, Now: func() time.Time { return s.now },
+		Sites: func(domain string) (closed.Site, bool) {
+			return closed.Site{Zone: mustZone(s.t, zone)}, domain == s.site
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if built, err := builder.Look(context.Background()); err != nil || built == 0 {
+		s.t.Fatalf("%d periods were built: %v", built, err)
 	}
 }
 

@@ -26,6 +26,7 @@ var clickhouseChecks = []clickhouseCheck{
 	{"clickhouse disk", checkClickHouseDisk},
 	{"sums", checkSums},
 	{"intents", checkIntents},
+	{"closed periods", checkPeriods},
 }
 
 // oldestVersion is the first ClickHouse on which exactly once has been tested.
@@ -231,6 +232,24 @@ WHERE stored = 0`
 		return warned(name, "start the server that wrote them: it finishes or checks them", "%d batches announced and not stored, the oldest %s ago", open, time.Duration(age)*time.Second), nil
 	}
 	return passed(name, "%d batches on the way", open), nil
+}
+
+// checkPeriods tells how many days that were over and left alone for half an hour are not built. It is no fault: they are read from finer
+// rows, and those of removed sites stay as they are.
+func checkPeriods(ctx context.Context, conn driver.Conn, name string) (finding, error) {
+	const query = `
+SELECT count(), countIf(t.over AND (b.build = 0 OR b.changes != t.changes)), toString(minIf(t.day, t.over AND (b.build = 0 OR b.changes != t.changes)))
+FROM (SELECT site, day, sum(changes) AS changes, toDateTime(day + 1, 'UTC') < now() - INTERVAL 30 MINUTE AND max(at) < now() - INTERVAL 30 MINUTE AS over FROM touched GROUP BY site, day) AS t
+LEFT JOIN (SELECT site, period, changes, build FROM builds FINAL WHERE grain = 'day') AS b ON b.site = t.site AND b.period = t.day`
+	var days, waiting uint64
+	var oldest string
+	if err := conn.QueryRow(ctx, query).Scan(&days, &waiting, &oldest); err != nil {
+		return warned(name, "run `pagetally migrate`", "cannot be read: %s", firstLine(err.Error())), nil
+	}
+	if waiting > 0 {
+		return passed(name, "%d of %d days of sites wait to be built, the oldest %s; until then they are read from finer rows", waiting, days, oldest), nil
+	}
+	return passed(name, "%d days of sites, none waits to be built", days), nil
 }
 
 func firstLine(s string) string {

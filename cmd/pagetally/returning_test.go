@@ -76,13 +76,14 @@ func testReturning(t *testing.T, p *process) {
 	}
 	t.Logf("%d of %d counts were exact", exact, sent)
 
+	// What others send at the same time may be in a count or not, unless it is exact; no count is lower than one that was told before.
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			var last int64
 			for range 25 {
 				got, err := p.returning("", body)
-				if err != nil || len(got.Counts) != 1 || got.Counts[0].Views <= last {
+				if err != nil || len(got.Counts) != 1 || got.Counts[0].Views < last {
 					t.Errorf("got %+v after %d, %v", got, last, err)
 					return
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/pagetally/pagetally/aggregate"
+	"github.com/pagetally/pagetally/aggregate/periods"
 	"github.com/pagetally/pagetally/ingest"
 	"github.com/pagetally/pagetally/ingest/geo"
 	"github.com/pagetally/pagetally/ingest/journal"
@@ -91,6 +92,7 @@ type parts struct {
 	redis    *hotStore        // nil with --redis=off, as the two that use it
 	hot      *aggregate.Hot
 	compare  *aggregate.Reconciler
+	periods  *periods.Builder
 	delivery *aggregate.Delivery
 	ingest   *ingest.Server
 	reads    *query.Server
@@ -123,6 +125,10 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	pending := ingest.NewPending()
 	delivers.Watch = pending
 	if p.delivery, err = aggregate.New(delivers); err != nil {
+		return nil, err
+	}
+	p.periods, err = periods.New(periods.Config{Conn: db, Sites: p.buildsOf, Log: log, Metrics: metrics})
+	if err != nil {
 		return nil, err
 	}
 	store, err := query.NewStore(query.StoreConfig{Conn: db, InFlight: p.delivery})
@@ -181,6 +187,15 @@ func (p *parts) assembleHot(metrics prometheus.Registerer) (reads *query.Hot, er
 	return query.NewHot(p.redis), err
 }
 
+// buildsOf is what building closed periods needs to know of a site.
+func (p *parts) buildsOf(domain string) (periods.Site, bool) {
+	site, ok := p.sites.Lookup(domain)
+	if !ok {
+		return periods.Site{}, false
+	}
+	return periods.Site{Zone: site.Zone, Retention: site.Retention}, true
+}
+
 // domains lists the sites that are known by name.
 func (p *parts) domains() []string {
 	var domains []string
@@ -237,6 +252,8 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 	}
 	l.start("delivery", p.afterTables(p.delivery.Run))
 	defer l.stop("delivery")
+	l.start("closed periods", p.afterTables(p.periods.Run))
+	defer l.stop("closed periods")
 	l.start("paths", p.afterTables(func(ctx context.Context) error { return p.ingest.SeedPaths(ctx, p.db) }))
 	defer l.stop("paths")
 	l.start("http", p.server.serve)
