@@ -207,3 +207,23 @@ func TestRepeatedIDsCountOnceWithoutMerges(t *testing.T) {
 	r.requireExact()
 	r.requireBalanced(200)
 }
+
+// An id that comes again within its window counts once, however long the second event waited in the journal of a node that started anew.
+func TestOldBacklogFindsItsIDs(t *testing.T) {
+	r := newRig(t)
+	first, again, other := r.event(), r.event(), r.event()
+	for i, e := range []*schema.Event{&first, &again, &other} {
+		at := time.Now().Add(-60*time.Hour + time.Duration(i)*time.Hour).UnixMilli()
+		e.TS, e.ReceivedAt, e.EventID, e.Path, e.PathKey = at, at, "same", "/old", "/old"
+	}
+	other.EventID = "other"
+	r.count(first)
+	r.seal()
+	r.deliver()
+	r.append(again)
+	r.count(other)
+	r.seal()
+	r.deliver() // by another Delivery, which knows nothing
+	r.requireExact()
+	r.requireBalanced(3)
+}

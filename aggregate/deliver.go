@@ -201,12 +201,22 @@ func (d *Delivery) Run(ctx context.Context) error {
 				lastUnpark = d.now()
 				d.unpark()
 			}
-			if d.remoteClaims != nil {
-				d.remoteClaims.tend(ctx)
+			if d.tendClaims(ctx) {
+				d.unpark()
 			}
 			d.kept.expire(d)
 		}
 	}
+}
+
+// tendClaims looks after claims that are kept elsewhere; back says that rows which waited for them can be decided now.
+func (d *Delivery) tendClaims(ctx context.Context) (back bool) {
+	if d.remoteClaims == nil {
+		return false
+	}
+	waited := d.remoteClaims.waiting()
+	d.remoteClaims.tend(ctx)
+	return waited && !d.remoteClaims.waiting()
 }
 
 // lag is the age of the oldest acknowledged event that is not in ClickHouse yet; 0 when all are.

@@ -49,7 +49,7 @@ func (m *MemoryClaims) Load(ctx context.Context) error {
 	from := m.now().Add(-m.window)
 	rows, err := m.conn.Query(ctx, `SELECT id, owner, content, received_at FROM event_ids
 		WHERE received_at >= {from:DateTime64(3, 'UTC')} ORDER BY received_at DESC LIMIT {limit:UInt64}`,
-		m.from(), clickhouse.Named("limit", fmt.Sprint(m.limit)))
+		fromTime(from), clickhouse.Named("limit", fmt.Sprint(m.limit)))
 	if err != nil {
 		return fmt.Errorf("load claims: %w", err)
 	}
@@ -129,9 +129,11 @@ func (m *MemoryClaims) forget() {
 	}
 }
 
-// lookUp learns from the table whichever asked ids are not held, if the table may know more than memory does.
+// lookUp learns from the table whichever asked ids are not held, if the table may know more than memory does. The window of an id ends
+// with the event that asks for it, which may have waited in the journal for long.
 func (m *MemoryClaims) lookUp(ctx context.Context, asked []Claim) error {
-	if m.completeSince <= m.now().Add(-m.window).UnixMilli() {
+	since := m.since(asked)
+	if m.completeSince <= since.UnixMilli() {
 		return nil
 	}
 	var unknown []string
@@ -143,7 +145,7 @@ func (m *MemoryClaims) lookUp(ctx context.Context, asked []Claim) error {
 	for len(unknown) > 0 {
 		chunk := unknown[:min(len(unknown), lookupChunk)]
 		unknown = unknown[len(chunk):]
-		found, err := m.ask(ctx, chunk)
+		found, err := m.ask(ctx, chunk, since)
 		if err != nil {
 			return err
 		}
@@ -154,7 +156,18 @@ func (m *MemoryClaims) lookUp(ctx context.Context, asked []Claim) error {
 	return nil
 }
 
-func (m *MemoryClaims) ask(ctx context.Context, ids []string) ([]Claim, error) {
+// since is when the window of the oldest of the asked claims begins.
+func (m *MemoryClaims) since(asked []Claim) time.Time {
+	oldest := m.now()
+	for _, claim := range asked {
+		if at := time.UnixMilli(claim.ReceivedAt); at.Before(oldest) {
+			oldest = at
+		}
+	}
+	return oldest.Add(-m.window)
+}
+
+func (m *MemoryClaims) ask(ctx context.Context, ids []string, since time.Time) ([]Claim, error) {
 	table, err := ext.NewTable("asked", ext.Column("id", "FixedString(16)"))
 	if err != nil {
 		return nil, fmt.Errorf("build id list: %w", err)
@@ -166,7 +179,7 @@ func (m *MemoryClaims) ask(ctx context.Context, ids []string) ([]Claim, error) {
 	}
 	rows, err := m.conn.Query(clickhouse.Context(ctx, clickhouse.WithExternalTable(table)),
 		`SELECT id, owner, content, received_at FROM event_ids
-		WHERE received_at >= {from:DateTime64(3, 'UTC')} AND id IN (SELECT id FROM asked)`, m.from())
+		WHERE received_at >= {from:DateTime64(3, 'UTC')} AND id IN (SELECT id FROM asked)`, fromTime(since))
 	if err != nil {
 		return nil, fmt.Errorf("look up claims: %w", err)
 	}
@@ -177,9 +190,9 @@ func (m *MemoryClaims) ask(ctx context.Context, ids []string) ([]Claim, error) {
 	return found, nil
 }
 
-// from is the start of the window as a query parameter.
-func (m *MemoryClaims) from() driver.NamedValue {
-	return clickhouse.Named("from", m.now().Add(-m.window).UTC().Format("2006-01-02 15:04:05.000"))
+// fromTime is the start of a window as a query parameter.
+func fromTime(t time.Time) driver.NamedValue {
+	return clickhouse.Named("from", t.UTC().Format("2006-01-02 15:04:05.000"))
 }
 
 func scanClaims(rows driver.Rows) ([]Claim, error) {

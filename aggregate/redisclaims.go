@@ -293,7 +293,7 @@ func (r *RedisClaims) resolveVanished(ctx context.Context, asked, holders []Clai
 	for len(ids) > 0 {
 		chunk := ids[:min(len(ids), lookupChunk)]
 		ids = ids[len(chunk):]
-		found, err := r.memory.ask(ctx, chunk)
+		found, err := r.memory.ask(ctx, chunk, r.memory.since(asked))
 		if err != nil {
 			return err
 		}

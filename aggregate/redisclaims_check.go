@@ -23,10 +23,15 @@ func (r *RedisClaims) Check(ctx context.Context) error {
 	if r.cfg.Embedded {
 		return nil
 	}
-	if cluster, ok := r.client.(*redis.ClusterClient); ok {
+	return CheckRedis(ctx, r.client)
+}
+
+// CheckRedis asks every master behind client whether claims are safe there: ErrRedisUnfit if its version is under 7 or it may evict keys.
+func CheckRedis(ctx context.Context, client redis.UniversalClient) error {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return checkRedis(ctx, c) })
 	}
-	return checkRedis(ctx, r.client)
+	return checkRedis(ctx, client)
 }
 
 func checkRedis(ctx context.Context, c redis.Cmdable) error {

@@ -171,7 +171,7 @@ func (r *RedisClaims) writePage(ctx context.Context) error {
 	rows, err := r.cfg.Conn.Query(ctx, `SELECT id, owner, content, received_at FROM event_ids
 		WHERE received_at >= {from:DateTime64(3, 'UTC')} AND id > toFixedString(unhex({after:String}), 16)
 		ORDER BY id LIMIT 1 BY id LIMIT {limit:UInt64}`,
-		r.memory.from(), clickhouse.Named("after", b.after), clickhouse.Named("limit", fmt.Sprint(claimsPage)))
+		fromTime(r.memory.since(nil)), clickhouse.Named("after", b.after), clickhouse.Named("limit", fmt.Sprint(claimsPage)))
 	if err != nil {
 		return fmt.Errorf("read claims: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -63,9 +64,7 @@ func (s *Server) Client() *redis.Client {
 // Restart starts the server, which must not be running, and waits until it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{
-		"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log"),
-	}, s.args...)...)
+	s.cmd = exec.Command("redis-server", s.commandLine()...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
@@ -88,6 +87,14 @@ func (s *Server) Restart() {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+func (s *Server) commandLine() []string {
+	own := []string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}
+	if len(s.args) > 0 && s.args[0] == sentinelFile {
+		return slices.Concat(s.args[1:], own, []string{"--sentinel"})
+	}
+	return slices.Concat(own, []string{"--save", ""}, s.args)
 }
 
 // Kill ends the server by SIGKILL and waits until its process is gone.

@@ -26,11 +26,13 @@ type database struct {
 	log      *slog.Logger
 	migrated chan struct{}         // closed when the tables are there
 	blocked  atomic.Pointer[error] // why they are not, as last seen
+
+	claimWindow time.Duration // for which event ids are kept
 }
 
 // openDatabase makes the connection; it reaches for nothing yet.
 func openDatabase(s *Settings, log *slog.Logger, metrics prometheus.Registerer) (db *database, err error) {
-	db = &database{log: log, migrated: make(chan struct{})}
+	db = &database{log: log, migrated: make(chan struct{}), claimWindow: s.ClaimWindow}
 	if s.embedded() {
 		if _, err = embedded.Locate(s.EngineLib); err != nil {
 			return nil, err // now, before anything listens
@@ -158,9 +160,17 @@ func (db *database) migrate(ctx context.Context) error {
 	if err := createDatabase(ctx, db.options); err != nil {
 		return err
 	}
-	_, err := schema.Migrate(ctx, db.Conn, schema.Options{Log: db.log})
-	return err
+	if _, err := schema.Migrate(ctx, db.Conn, schema.Options{Log: db.log}); err != nil {
+		return err
+	}
+	if db.claimWindow <= migratedClaimWindow {
+		return nil
+	}
+	return schema.KeepEventIDs(ctx, db.Conn, db.claimWindow)
 }
+
+// migratedClaimWindow is the claim window for which the migrations have event ids kept.
+const migratedClaimWindow = 48 * time.Hour
 
 // createDatabase needs a connection of its own: none can be made to a database that is not there.
 func createDatabase(ctx context.Context, options *clickhouse.Options) error {

@@ -54,6 +54,9 @@ func examine(ctx context.Context, s *Settings) []finding {
 	if s.embedded() {
 		findings = append(findings, checkLibrary(s))
 	}
+	if s.redisServer() {
+		findings = append(findings, checkRedis(ctx, s))
+	}
 	db, err := connect(ctx, s)
 	if err != nil {
 		return append(findings, failed("clickhouse", "see that the server runs and that --clickhouse and its password are right", "%v", err))

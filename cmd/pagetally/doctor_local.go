@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"github.com/pagetally/pagetally/aggregate"
 	"github.com/pagetally/pagetally/ingest/journal"
 	"github.com/pagetally/pagetally/schema/embedded"
 )
@@ -129,4 +132,23 @@ func checkSalts(s *Settings, now time.Time) finding {
 		}
 	}
 	return passed(check, "made for today and tomorrow")
+}
+
+// checkRedis sees whether Redis answers and is fit for claims.
+func checkRedis(ctx context.Context, s *Settings) finding {
+	const name = "redis"
+	store, err := openRedis(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return failed(name, "mend --redis", "%v", err)
+	}
+	defer func() { _ = store.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, 2*(redisDial+redisCall))
+	defer cancel()
+	switch err := aggregate.CheckRedis(ctx, store); {
+	case errors.Is(err, aggregate.ErrRedisUnfit):
+		return failed(name, "set maxmemory-policy noeviction, and use Redis 7 or later: an event whose id was forgotten may count twice", "%v", err)
+	case err != nil:
+		return warned(name, "see that the server runs and that --redis and its password are right: events are counted meanwhile, without the last hour", "%v", err)
+	}
+	return passed(name, "answers and evicts nothing")
 }

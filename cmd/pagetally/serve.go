@@ -93,6 +93,7 @@ type parts struct {
 	hot      *aggregate.Hot
 	compare  *aggregate.Reconciler
 	periods  *periods.Builder
+	claims   *claims // nil without a Redis server: then this process keeps them
 	delivery *aggregate.Delivery
 	ingest   *ingest.Server
 	reads    *query.Server
@@ -122,6 +123,12 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 	}
 	delivers := deliveryConfig(s, db, waiting, log, metrics)
 	delivers.Hot = p.hot
+	if s.redisServer() {
+		if p.claims, err = newClaims(s, hot, db, log, metrics); err != nil {
+			return nil, err
+		}
+		delivers.Claims = p.claims.RedisClaims
+	}
 	pending := ingest.NewPending()
 	delivers.Watch = pending
 	if p.delivery, err = aggregate.New(delivers); err != nil {
@@ -210,7 +217,7 @@ func (p *parts) domains() []string {
 const keepDelivered = 15 * time.Minute
 
 func deliveryConfig(s *Settings, db *database, waiting *journal.Journal, log *slog.Logger, metrics prometheus.Registerer) aggregate.Config {
-	c := aggregate.Config{Conn: db, Journal: waiting, Node: waiting.Node(), Log: log, Metrics: metrics}
+	c := aggregate.Config{Conn: db, Journal: waiting, Node: waiting.Node(), ClaimWindow: s.ClaimWindow, Log: log, Metrics: metrics}
 	if !s.embedded() {
 		c.Keep = keepDelivered
 	}
@@ -249,6 +256,10 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 		defer l.stop("hot counts")
 		l.start("reconciler", p.afterTables(p.compare.Run))
 		defer l.stop("reconciler")
+	}
+	if p.claims != nil {
+		l.start("claims", p.claims.Run)
+		defer l.stop("claims")
 	}
 	l.start("delivery", p.afterTables(p.delivery.Run))
 	defer l.stop("delivery")
@@ -323,6 +334,9 @@ func (p *parts) checks() []check {
 	}
 	if p.hot != nil {
 		checks = append(checks, check{name: "redis", ready: p.hot.Ready, cache: true})
+	}
+	if p.claims != nil {
+		checks = append(checks, check{name: "claims", ready: p.claims.Ready, cache: true})
 	}
 	return checks
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/docker/go-units"
 
+	"github.com/pagetally/pagetally/aggregate"
 	"github.com/pagetally/pagetally/ingest"
+	"github.com/pagetally/pagetally/schema"
 )
 
 // Settings is everything that can be configured. Each field is a flag, an environment variable PAGETALLY_NAME and a YAML
@@ -20,13 +22,16 @@ import (
 type Settings struct {
 	Config kong.ConfigFlag `help:"YAML file with any of the settings below, under their flag names." placeholder:"FILE" yaml:"-"`
 
-	Listen     string   `help:"Address for HTTP, HOST:PORT. Port 0 takes a free one." default:"127.0.0.1:8080"`
-	Data       string   `help:"Folder for the journal, the salts and the embedded engine. One process a folder." default:"./pagetally-data" placeholder:"DIR"`
-	ClickHouse string   `name:"clickhouse" help:"'embedded', or the URL of a server: clickhouse://USER:PASSWORD@HOST:9000/DATABASE (https:// and http:// for its HTTP port)." default:"embedded" placeholder:"URL"`
-	Redis      string   `help:"Where the counts of the last hour are kept: 'embedded' in this process, 'off', or the URL of a server: redis://USER:PASSWORD@HOST:6379/0 (rediss:// for TLS; ?master_name= for sentinels, ?addr= for a cluster's further nodes)." default:"embedded" placeholder:"URL"`
-	Site       []string `help:"Domains that may be counted, separated by commas, beside those of --sites and 'sites add'. '*' takes any, on loopback only, and is the default there unless --sites is given." placeholder:"DOMAIN"`
-	Sites      siteList `help:"Sites with settings of their own, as a list in YAML." placeholder:"YAML"`
-	Zone       string   `help:"Time zone in which the sites' days begin (IANA name)." default:"UTC"`
+	Listen      string        `help:"Address for HTTP, HOST:PORT. Port 0 takes a free one." default:"127.0.0.1:8080"`
+	Data        string        `help:"Folder for the journal, the salts and the embedded engine. One process a folder." default:"./pagetally-data" placeholder:"DIR"`
+	ClickHouse  string        `name:"clickhouse" help:"'embedded', or the URL of a server: clickhouse://USER:PASSWORD@HOST:9000/DATABASE (https:// and http:// for its HTTP port)." default:"embedded" placeholder:"URL"`
+	Redis       string        `help:"Where the counts of the last hour are kept: 'embedded' in this process, 'off', or the URL of a server: redis://USER:PASSWORD@HOST:6379/0 (rediss:// for TLS; ?master_name= for sentinels, ?addr= for a cluster's further nodes)." default:"embedded" placeholder:"URL"`
+	Claims      string        `help:"With a Redis server, which tells several nodes who owns an event id: what becomes of events with an id while it is away. lookup: they count, by what ClickHouse and this node know; wait: they wait for it." enum:"lookup,wait" default:"lookup"`
+	ClaimWindow time.Duration `help:"How long an event id is remembered: what comes again within counts once. 24h at least." default:"48h"`
+
+	Site  []string `help:"Domains that may be counted, separated by commas, beside those of --sites and 'sites add'. '*' takes any, on loopback only, and is the default there unless --sites is given." placeholder:"DOMAIN"`
+	Sites siteList `help:"Sites with settings of their own, as a list in YAML." placeholder:"YAML"`
+	Zone  string   `help:"Time zone in which the sites' days begin (IANA name)." default:"UTC"`
 
 	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's. With a proxy named, callers on this machine need a key as well." placeholder:"NETWORK"`
 	ClientHeader string   `help:"The header in which the trusted proxies name the client, if not X-Forwarded-For." placeholder:"NAME"`
@@ -80,13 +85,19 @@ func (s *Settings) Validate() error {
 	if err := validateClickHouse(s.ClickHouse); err != nil {
 		return fmt.Errorf("--clickhouse: %w", err)
 	}
-	if s.Redis != embeddedRedis && s.Redis != noRedis {
+	if s.redisServer() {
 		if _, err := parseRedis(s.Redis); err != nil {
 			return fmt.Errorf("--redis: %w", err)
 		}
 	}
+	if s.Claims == string(aggregate.ClaimsWait) && !s.redisServer() {
+		return errors.New("--claims: wait needs --redis with the URL of a server")
+	}
 	return s.validateLimits()
 }
+
+// redisServer says that --redis names a server, which other nodes may use as well.
+func (s *Settings) redisServer() bool { return s.Redis != embeddedRedis && s.Redis != noRedis }
 
 func (s *Settings) validateSites(loopback bool) error {
 	if len(s.Site) == 0 && len(s.Sites) == 0 && loopback {
@@ -134,6 +145,8 @@ func (s *Settings) validateLimits() error {
 		return fmt.Errorf("--journal-max: %s is too little, want %s or more", s.JournalMax, ByteSize(least))
 	case s.JournalSeal < 10*time.Millisecond || s.JournalSeal > time.Minute:
 		return fmt.Errorf("--journal-seal: %s is not within 10ms and 1m", s.JournalSeal)
+	case s.ClaimWindow < schema.MinClaimWindow || s.ClaimWindow > mostClaimWindow:
+		return fmt.Errorf("--claim-window: %s is not within %s and %s", s.ClaimWindow, schema.MinClaimWindow, mostClaimWindow)
 	case s.StopTimeout <= 0:
 		return fmt.Errorf("--stop-timeout: %s is not positive", s.StopTimeout)
 	case s.EngineMemory < 512<<20:
@@ -141,6 +154,9 @@ func (s *Settings) validateLimits() error {
 	}
 	return nil
 }
+
+// mostClaimWindow bounds what Redis and the table of ids have to hold.
+const mostClaimWindow = 31 * 24 * time.Hour
 
 // embedded says whether the engine runs as a child of this process.
 func (s *Settings) embedded() bool { return s.ClickHouse == embeddedEngine }
