@@ -2,7 +2,7 @@
 //
 // It holds tests only. They build pagetally, run `pagetally serve` with its embedded engine on a temporary folder, send events
 // over many keep-alive connections and note in a record what was acknowledged. Meanwhile they do to the processes what
-// happens to processes: SIGKILL at random moments, an engine that stops answering, a disk that fills up. In the end the record
+// happens to processes: SIGKILL at random moments, an engine that stops answering, a Redis that forgets or hangs, a disk that fills up. In the end the record
 // must equal the tables, the answers of the API and the ledger to the unit.
 //
 // # What a sender may conclude

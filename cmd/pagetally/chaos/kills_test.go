@@ -13,15 +13,22 @@ import (
 // TestChaosKills kills pagetally, its engine or both at random moments under load.
 func TestChaosKills(t *testing.T) {
 	s := newServer(t)
-	r := newRecord()
 	h := &hunt{t: t, server: s, random: rand.New(rand.NewPCG(seed(), 0))}
-	t.Logf("seed %d, %d rounds", seed(), rounds())
+	h.run(rounds(), h.round)
+	s.stop()
+}
+
+// run strikes in so many rounds, under load from before the first to after the last, and counts everything then.
+func (h *hunt) run(rounds int, strike func(i int)) {
+	t, s, r := h.t, h.server, newRecord()
+	t.Helper()
+	t.Logf("seed %d, %d rounds", seed(), rounds)
 	t.Cleanup(func() { h.report(r) })
 	s.start()
 	eventually(t, time.Minute, "first start", s.ready)
 	senders := launch(s, r, seed(), addKey(t, s))
-	for i := range rounds() {
-		h.round(i)
+	for i := range rounds {
+		strike(i)
 	}
 	eventually(t, time.Minute, "last start", s.ready)
 	if err := senders.finish(time.Minute); err != nil {
@@ -30,12 +37,11 @@ func TestChaosKills(t *testing.T) {
 	books := drain(t, s, 2*time.Minute)
 	replies, refusals, lost := r.counts()
 	t.Logf("%d acknowledged requests, %d refused, %d without an answer; ledger %+v", replies, refusals, lost, books)
-	if replies < 50*rounds() || books.Duplicate == 0 {
+	if replies < 50*rounds || books.Duplicate == 0 {
 		t.Errorf("too little happened for this test to mean anything")
 	}
 	verify(t, s, r, books)
 	t.Logf("%d batches were uncertain", uncertain(t, s))
-	s.stop()
 }
 
 // uncertain is the number of batches that had to be settled: what the kills are for.
