@@ -18,8 +18,9 @@ import (
 // Hot keeps the counts of the last hour in Redis, minute by minute, for reads that want them now. It is a cache: a Redis that is slow,
 // away or emptied delays and loses no event, and what the hot counts lack then is brought back by the reconciler.
 //
-// Delivery hands over each group once it is decided; a goroutine of Hot writes it. A group is counted once however often it is handed
-// over, after a restart or a lost answer: the script that adds it to a minute leaves a marker beside it.
+// Delivery hands over each group once it is decided; a goroutine of Hot writes it. A batch is counted once however often it is handed
+// over, after a restart or a lost answer: the script that adds it to a minute leaves a marker beside it. The Reconciler leaves the same
+// marker for every batch that it finds in a minute that it writes anew, so that a batch which comes late is not added to it again.
 type Hot struct {
 	client  redis.UniversalClient
 	log     *slog.Logger
@@ -39,8 +40,9 @@ type HotConfig struct {
 }
 
 const (
-	hotExpiry  = (schema.HotMinutes + 15) * time.Minute
-	hotTimeout = time.Second // for one pipeline
+	hotExpiry     = (schema.HotMinutes + 15) * time.Minute
+	hotPageExpiry = (schema.HotPageMinutes + 5) * time.Minute
+	hotTimeout    = time.Second // for one pipeline
 	// Groups and minutes that wait for Redis at most. What is more is left to the reconciler.
 	hotQueue   = 16
 	hotPending = 2048
@@ -199,24 +201,36 @@ func (h *Hot) write(ctx context.Context, minutes []*hotMinute) (failed []*hotMin
 	return failed, err
 }
 
-// hotScript adds a group to a minute, once: the marker is made in the same step. Every key gets its expiry in that step too, so that
-// none can stay for ever. KEYS: marker, minute's hash, visitors. ARGV: seconds to live, most fields, number of fields, views, events,
-// then name and count of each field, then visitors.
+// hotScript adds a batch to a minute, once: the marker is made in the same step. Every key gets its expiry in that step too, so that
+// none can stay for ever. KEYS: marker, minute's hash, visitors, pages. ARGV: seconds to live, those of pages, most fields, most pages,
+// views, events, "all", "cut" or "none" of the pages, number of fields, number of pages, then name and count of each field, then of each
+// page, then visitors.
 var hotScript = redis.NewScript(`
 if not redis.call('SET', KEYS[1], '1', 'NX', 'EX', ARGV[1]) then return 0 end
-redis.call('HINCRBY', KEYS[2], 'views', ARGV[4])
-redis.call('HINCRBY', KEYS[2], 'events', ARGV[5])
-local most, fields = tonumber(ARGV[2]), tonumber(ARGV[3])
-local room = most - redis.call('HLEN', KEYS[2])
-for i = 6, 4 + 2 * fields, 2 do
-  local known = redis.call('HEXISTS', KEYS[2], ARGV[i]) == 1
-  if known or room > 0 then
-    redis.call('HINCRBY', KEYS[2], ARGV[i], ARGV[i + 1])
-    if not known then room = room - 1 end
+redis.call('HINCRBY', KEYS[2], 'views', ARGV[5])
+redis.call('HINCRBY', KEYS[2], 'events', ARGV[6])
+local function add(key, most, first, last)
+  local room, cut = most - redis.call('HLEN', key), false
+  for i = first, last, 2 do
+    local known = room > 0 or redis.call('HEXISTS', key, ARGV[i]) == 1
+    if known then
+      if redis.call('HINCRBY', key, ARGV[i], ARGV[i + 1]) == tonumber(ARGV[i + 1]) then room = room - 1 end
+    else
+      cut = true
+    end
   end
+  return cut
 end
+local pages = 10 + 2 * tonumber(ARGV[8])
+local first = pages + 2 * tonumber(ARGV[9])
+add(KEYS[2], tonumber(ARGV[3]), 10, pages - 2)
 redis.call('EXPIRE', KEYS[2], ARGV[1])
-local sketch, first = KEYS[3], 6 + 2 * fields
+if ARGV[7] ~= 'none' then
+  redis.call('HINCRBY', KEYS[4], 'views', ARGV[5])
+  if add(KEYS[4], tonumber(ARGV[4]), pages, first - 2) or ARGV[7] == 'cut' then redis.call('HSET', KEYS[4], 'cut', '1') end
+  redis.call('EXPIRE', KEYS[4], ARGV[2])
+end
+local sketch = KEYS[3]
 ` + hotAddVisitors)
 
 // hotAddVisitors ends a script: the arguments from first on are visitors of sketch, which gets its expiry with them.

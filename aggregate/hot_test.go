@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pagetally/pagetally/aggregate/redistest"
@@ -123,7 +124,7 @@ func hotGroup(t *testing.T, r *rig, n int) *group {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newGroup(&Decision{ID: d.newID()}, segments)
+	return newGroup(&Decision{ID: d.newID(), Batches: []*Batch{{ID: d.newID(), To: uint32(n)}}}, segments)
 }
 
 func TestHotGroupCountsOnceHoweverOftenItIsWritten(t *testing.T) {
@@ -172,6 +173,86 @@ func TestHotOutlivesRedis(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHotBatchThatComesAfterItsRepair: Redis was emptied before it took a batch which the tables have. The reconciler brings the batch
+// back with its minute; when it comes itself at last, it is not added once more.
+func TestHotBatchThatComesAfterItsRepair(t *testing.T) {
+	eachRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t)
+		at := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
+		for range 30 {
+			e := r.event()
+			e.TS = at.UnixMilli()
+			r.count(e)
+		}
+		r.seal()
+		h, err := NewHot(HotConfig{Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.deliver(func(c *Config) { c.Hot = h }) // which does not run: its minutes wait
+		c, err := NewReconciler(ReconcilerConfig{Client: client, Conn: r.conn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := hotSum(t, client, "example.com", schema.HotViews); got != 30 {
+			t.Fatalf("%d views after the repair, want 30", got)
+		}
+		h.take(<-h.minutes)
+		if err := h.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := hotSum(t, client, "example.com", schema.HotViews); got != 30 {
+			t.Errorf("%d views when the batch came late, want 30", got)
+		}
+		pages := client.HGetAll(t.Context(), schema.HotPagesKey("example.com", at.Unix()/60)).Val()
+		for path, n := range r.want {
+			if pages[path] != fmt.Sprint(n) {
+				t.Errorf("page %s has %s views, want %d", path, pages[path], n)
+			}
+		}
+		requireExpiry(t, client)
+	})
+}
+
+// TestHotPagesSayWhatIsLeftOut: of too many pages of a minute the first stay, in one batch and over several.
+func TestHotPagesSayWhatIsLeftOut(t *testing.T) {
+	eachRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		h, err := NewHot(HotConfig{Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		minute := time.Now().Unix() / 60
+		write := func(batch byte, from, to int) {
+			t.Helper()
+			m := newHotMinute(hotPart{siteMinute{"example.com", minute}, ulid.ULID{batch}})
+			for i := from; i < to; i++ {
+				m.add(&schema.Event{Name: schema.PageView, N: 1, PathKey: fmt.Sprintf("/%d", i)})
+			}
+			if failed, err := h.write(t.Context(), []*hotMinute{m}); err != nil || len(failed) > 0 {
+				t.Fatal(err)
+			}
+		}
+		key := schema.HotPagesKey("example.com", minute)
+		write(1, 0, schema.HotPageLimit-10)
+		if client.HExists(t.Context(), key, schema.HotCut).Val() {
+			t.Error("said to be cut while all pages are in")
+		}
+		write(2, 0, schema.HotPageLimit+10)
+		if !client.HExists(t.Context(), key, schema.HotCut).Val() {
+			t.Error("pages are left out, and nothing says so")
+		}
+		if n := client.HLen(t.Context(), key).Val(); n > schema.HotPageLimit+2 {
+			t.Errorf("%d fields, want at most %d", n, schema.HotPageLimit+2)
+		}
+		if got := client.HGet(t.Context(), key, "/0").Val(); got != "2" {
+			t.Errorf("a page that was in before has %s views, want 2", got)
+		}
+	})
 }
 
 // TestReconcilerFillsAnEmptiedRedis: FLUSHALL takes the counts, and the reconciler brings them back, marks them and says when they can be read.
@@ -235,7 +316,7 @@ func TestReconcilerFillsAnEmptiedRedis(t *testing.T) {
 }
 
 func TestHotArgumentsAreBounded(t *testing.T) {
-	m := &hotMinute{fields: map[string]int64{}, visitors: map[uint64]struct{}{}}
+	m := newHotMinute(hotPart{})
 	for i := range 50_000 {
 		e := schema.Event{Name: schema.PageView, N: 1, PathKey: strings.Repeat("x", i%50) + fmt.Sprint(i), Visitor: uint64(i + 1)}
 		m.add(&e)
@@ -243,7 +324,10 @@ func TestHotArgumentsAreBounded(t *testing.T) {
 	if m.views != 50_000 {
 		t.Errorf("%d views, want all", m.views)
 	}
-	if got, most := len(m.args()), 5+2*schema.HotFieldLimit+hotVisitors; got > most {
+	if got, most := len(m.args()), 9+2*schema.HotFieldLimit+2*schema.HotPageLimit+hotVisitors; got > most {
 		t.Errorf("%d arguments, want at most %d", got, most)
+	}
+	if m.pageFlag() != schema.HotCut {
+		t.Error("pages are left out, and nothing says so")
 	}
 }

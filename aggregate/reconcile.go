@@ -44,8 +44,6 @@ const (
 	hotSettle = hotOpenMinutes + 2
 	// hotMostSites bounds a round.
 	hotMostSites = 2000
-	// hotRefillFields bounds each list of a minute that is put right.
-	hotRefillFields = schema.HotFieldLimit / 3
 )
 
 // NewReconciler returns a Reconciler that does nothing until Run.
@@ -139,8 +137,11 @@ func (r *Reconciler) sites(ctx context.Context, minute int64) ([]string, error) 
 	return sites[:min(len(sites), hotMostSites)], rows.Err()
 }
 
-// hotSums are the sums of a minute, or the difference of two.
-type hotSums struct{ views, events int64 }
+// hotSums are the sums of a minute, or the difference of two. pages are the views beside its pages, which older minutes have none of.
+type hotSums struct{ views, events, pages int64 }
+
+// hasPages reports whether the pages of a minute are still read.
+func hasPages(m, now int64) bool { return m > now-schema.HotPageMinutes }
 
 func (r *Reconciler) site(ctx context.Context, site string, minute int64, before map[siteMinute]hotSums) error {
 	first, last := minute-schema.HotMinutes+1, minute-hotOpenMinutes
@@ -156,7 +157,10 @@ func (r *Reconciler) site(ctx context.Context, site string, minute int64, before
 	for m := first; m <= last; m++ {
 		want, got := exact[m], hot[m]
 		sum += want.views
-		difference := hotSums{want.views - got.views, want.events - got.events}
+		difference := hotSums{want.views - got.views, want.events - got.events, 0}
+		if hasPages(m, minute) {
+			difference.pages = want.views - got.pages
+		}
 		if difference == (hotSums{}) {
 			continue
 		}
@@ -166,7 +170,7 @@ func (r *Reconciler) site(ctx context.Context, site string, minute int64, before
 		if before[key] != difference && complete {
 			continue
 		}
-		if err := r.repair(ctx, site, m, got, want); err != nil {
+		if err := r.repair(ctx, siteMinute{site, m}, got, hasPages(m, minute)); err != nil {
 			return err
 		}
 		delete(r.differed, key)
@@ -202,16 +206,20 @@ WHERE site = {site:String} AND name != 'engagement' AND ts >= fromUnixTimestamp(
 func (r *Reconciler) hot(ctx context.Context, site string, first, last int64) (sums map[int64]hotSums, complete bool, err error) {
 	pipe := r.cfg.Client.Pipeline()
 	mark := pipe.Exists(ctx, schema.HotCompleteKey(site))
-	answers := make(map[int64]*redis.SliceCmd, last-first+1)
+	type answer struct{ minute, pages *redis.SliceCmd }
+	answers := make(map[int64]answer, last-first+1)
 	for m := first; m <= last; m++ {
-		answers[m] = pipe.HMGet(ctx, schema.HotMinuteKey(site, m), schema.HotViews, schema.HotEvents)
+		answers[m] = answer{
+			pipe.HMGet(ctx, schema.HotMinuteKey(site, m), schema.HotViews, schema.HotEvents),
+			pipe.HMGet(ctx, schema.HotPagesKey(site, m), schema.HotViews),
+		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, false, fmt.Errorf("read hot minutes: %w", err)
 	}
 	sums = make(map[int64]hotSums, len(answers))
-	for m, answer := range answers {
-		sums[m] = hotSums{hotNumber(answer.Val()[0]), hotNumber(answer.Val()[1])}
+	for m, a := range answers {
+		sums[m] = hotSums{hotNumber(a.minute.Val()[0]), hotNumber(a.minute.Val()[1]), hotNumber(a.pages.Val()[0])}
 	}
 	return sums, mark.Val() == 1, nil
 }
@@ -238,80 +246,3 @@ func (r *Reconciler) complete(ctx context.Context, site string, minute int64, co
 	}
 	return nil
 }
-
-// repair writes a minute anew from the events, unless Redis counted on since seen was read.
-func (r *Reconciler) repair(ctx context.Context, site string, minute int64, seen, want hotSums) error {
-	fields, err := r.exactFields(ctx, site, minute)
-	if err != nil {
-		return err
-	}
-	visitors, err := r.exactVisitors(ctx, site, minute)
-	if err != nil {
-		return err
-	}
-	keys := []string{schema.HotMinuteKey(site, minute), schema.HotVisitorsKey(site, minute)}
-	args := append([]any{int(hotExpiry / time.Second), seen.views, seen.events, len(fields) / 2, want.views, want.events}, fields...)
-	if err := hotRepairScript.Run(ctx, r.cfg.Client, keys, append(args, visitors...)...).Err(); err != nil {
-		return fmt.Errorf("repair hot minute: %w", err)
-	}
-	r.repaired.Inc()
-	return nil
-}
-
-// exactFields lists names and counts of a minute's fields in turn.
-func (r *Reconciler) exactFields(ctx context.Context, site string, minute int64) (fields []any, err error) {
-	for _, list := range schema.HotLists {
-		rows, err := r.cfg.Conn.Query(ctx, `SELECT toString(`+list.Column+`) AS value, sum(n) AS views FROM events
-WHERE site = {site:String} AND name = 'pageview' AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({from:Int64} + 60)
-GROUP BY value ORDER BY views DESC, value LIMIT {most:UInt64}`,
-			clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(minute*60)), clickhouse.Named("most", fmt.Sprint(hotRefillFields)))
-		if err != nil {
-			return nil, fmt.Errorf("read exact lists: %w", err)
-		}
-		for rows.Next() {
-			var value string
-			var views int64
-			if err := rows.Scan(&value, &views); err != nil {
-				_ = rows.Close()
-				return nil, err
-			}
-			fields = append(fields, list.Prefix+value, views)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, fmt.Errorf("read exact lists: %w", err)
-		}
-	}
-	return fields, nil
-}
-
-func (r *Reconciler) exactVisitors(ctx context.Context, site string, minute int64) (visitors []any, err error) {
-	rows, err := r.cfg.Conn.Query(ctx, `SELECT DISTINCT visitor FROM events
-WHERE site = {site:String} AND name != 'engagement' AND visitor != 0 AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({from:Int64} + 60) LIMIT {most:UInt64}`,
-		clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(minute*60)), clickhouse.Named("most", fmt.Sprint(hotVisitors)))
-	if err != nil {
-		return nil, fmt.Errorf("read exact visitors: %w", err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var visitor uint64
-		if err := rows.Scan(&visitor); err != nil {
-			return nil, err
-		}
-		visitors = append(visitors, hotVisitor(visitor))
-	}
-	return visitors, rows.Err()
-}
-
-// hotRepairScript writes a minute anew. KEYS: minute's hash, visitors. ARGV: seconds to live, views and events that were seen, number of
-// fields, views, events, then name and count of each field, then visitors.
-var hotRepairScript = redis.NewScript(`
-local views = tonumber(redis.call('HGET', KEYS[1], 'views') or '0')
-local events = tonumber(redis.call('HGET', KEYS[1], 'events') or '0')
-if views ~= tonumber(ARGV[2]) or events ~= tonumber(ARGV[3]) then return 0 end
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'views', ARGV[5], 'events', ARGV[6])
-local fields = tonumber(ARGV[4])
-for i = 7, 5 + 2 * fields, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-redis.call('EXPIRE', KEYS[1], ARGV[1])
-local sketch, first = KEYS[2], 7 + 2 * fields
-` + hotAddVisitors)

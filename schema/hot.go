@@ -6,8 +6,9 @@ import "strconv"
 // hash tag, so that they lie in one slot of a cluster. Minutes are counted from the Unix epoch.
 //
 //	pagetally:{SITE}:minute:M     hash: what is counted of minute M, see HotViews and the like
+//	pagetally:{SITE}:pages:M      hash: page views of minute M by page key, see HotCut
 //	pagetally:{SITE}:visitors:M   HyperLogLog of the visitors of minute M
-//	pagetally:{SITE}:group:ID:M   marker: the group of batches ID is in minute M already
+//	pagetally:{SITE}:batch:ID:M   marker: the batch ID is in minute M already
 //	pagetally:{SITE}:complete     minute from which on no count of the last hour is missing; without it some may be
 const hotPrefix = "pagetally:{"
 
@@ -20,6 +21,10 @@ const (
 	HotCountry = "country:"
 )
 
+// HotCut is a field of a minute's pages that is there when some of them are left out. Beside it and the pages stands HotViews, the page
+// views of the minute: neither is a page key, which begins with a slash or a bracket.
+const HotCut = "cut"
+
 // HotLists are the columns of events whose values' page views are counted in fields, by the fields' prefix.
 var HotLists = []struct{ Prefix, Column string }{
 	{HotPath, "path_key"}, {HotSource, "source"}, {HotCountry, "country"},
@@ -30,6 +35,10 @@ const (
 	HotMinutes = 60
 	// HotFieldLimit bounds the fields of a minute's hash. What comes after is in the sums alone.
 	HotFieldLimit = 600
+	// HotPageMinutes is how far back pages reach. What else is kept of a minute is smaller.
+	HotPageMinutes = 30
+	// HotPageLimit bounds the pages of a minute. What comes after is in the sums alone, and HotCut says so.
+	HotPageLimit = 5000
 )
 
 // HotMinuteKey is the key of a minute's hash.
@@ -38,9 +47,12 @@ func HotMinuteKey(site string, minute int64) string { return hotKey(site, ":minu
 // HotVisitorsKey is the key of a minute's visitors.
 func HotVisitorsKey(site string, minute int64) string { return hotKey(site, ":visitors:", minute) }
 
-// HotGroupKey is the key that says that a group of batches is counted in a minute.
-func HotGroupKey(site, group string, minute int64) string {
-	return hotKey(site, ":group:"+group+":", minute)
+// HotPagesKey is the key of a minute's pages.
+func HotPagesKey(site string, minute int64) string { return hotKey(site, ":pages:", minute) }
+
+// HotBatchKey is the key that says that a batch is counted in a minute.
+func HotBatchKey(site, batch string, minute int64) string {
+	return hotKey(site, ":batch:"+batch+":", minute)
 }
 
 // HotScratchKey is where visitors of several minutes are merged. It expires soon.
