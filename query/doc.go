@@ -23,5 +23,29 @@
 //
 // Badges (badge.go) are counts that anyone may see of sites that say so; they are read once for all who ask at a time.
 //
-// The package starts no goroutines. Start reading at plan.go.
+// # Recent counts
+//
+// A recent count (recent.go) is a base from the tables (base.go) plus what Redis counted since, read in one round trip of a script. The
+// base is kept in memory and renewed beside the answers, so that ClickHouse is in the way of no answer while questions keep coming.
+//
+// Base and increments are told apart by the time of events, not by batches: the base is cut at the edge of a bucket, some minutes before
+// now, and holds the events that happened before; Redis is asked for the minutes since. An event has one time, so that it is on one side
+// however often, late or out of order its batch arrives, whichever node delivers it, and whenever the base was read. A cut by batches
+// would not do: a batch reaches Redis and each of the tables at moments of their own, and a reading of a table may hold any part of
+// those that are on their way.
+//
+// Within Redis a batch is in a minute once: it leaves a marker, and a minute that the reconciler writes anew from the tables carries the
+// markers of all the batches in it. So neither side is ever above what was acknowledged (but for events taken back since by negative
+// counts, of which the base hears when it is renewed). Either may be behind: the base lacks events from before its cut that were
+// delivered after it was read; Redis lacks what it lost, until the reconciler has looked. Hence a floor: with the base, the sum of the
+// whole range is read too, and no answer is below it. That makes Meta.AsOf true of recent answers as it is of exact ones. It is the
+// base's: every event acknowledged before it is in the answer, and most of those since.
+//
+// Redis does not answer for a site whose last hour it may lack a part of (see schema.HotCompleteKey), for a page in a minute that had
+// too many, for visitors, whose sketches in Redis and in the tables are of different kinds, or for a range that does not reach now. Then
+// the tables do, and Meta.Source and Meta.Reason say so. While ClickHouse is away, the last base serves as long as Redis holds every
+// minute since its cut.
+//
+// The package keeps no goroutine running: a base that is read beside an answer takes one for as long (see Server.StopReading).
+// Start reading at plan.go.
 package query

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Store *Store
 	Sites Sites
-	Hot   *Hot // nil: /v1/realtime reads ClickHouse
+	Hot   *Hot // nil: /v1/realtime and recent counts are read from ClickHouse
 	// Badges may be nil: then every badge has to name its site.
 	Badges BadgeSites
 	// Keys may be nil: then only public sites can be read, and whatever Loopback lets through.
@@ -38,6 +38,7 @@ type Server struct {
 	lastLog atomic.Int64
 	streams *streams
 	public  *publicReader
+	recent  *bases
 }
 
 const logEvery = 10 * time.Second
@@ -57,12 +58,15 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register query metrics: %w", err)
 	}
-	return &Server{cfg: cfg, metrics: m, streams: newStreams(), public: newPublicReader(cfg.Store.Count, cfg.Now)}, nil
+	return &Server{
+		cfg: cfg, metrics: m, streams: newStreams(), public: newPublicReader(cfg.Store.Count, cfg.Now),
+		recent: newBases(cfg.Store, cfg.Hot, cfg.Now),
+	}, nil
 }
 
 // Register adds the routes to app.
 func (s *Server) Register(app *fiber.App) {
-	app.Get("/v1/count", ask(s, Count, s.cfg.Store.Count))
+	app.Get("/v1/count", ask(s, Count, s.Count))
 	app.Get("/v1/totals", ask(s, Totals, s.cfg.Store.Totals))
 	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))
 	app.Get("/v1/top", ask(s, Top, s.cfg.Store.Top))

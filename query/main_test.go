@@ -45,3 +45,13 @@ func openTables(t testing.TB) driver.Conn {
 	}
 	return conn
 }
+
+func openOptions(t testing.TB, options *clickhouse.Options) driver.Conn {
+	t.Helper()
+	conn, err := clickhouse.Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}

@@ -52,6 +52,8 @@ type Request struct {
 
 	Compare Comparison // empty: none
 
+	// Mode says where a Count may come from; the zero value is ModeExact.
+	Mode Mode
 	// Final reads sums with FINAL. Sums agree without it at any moment, whatever is merging; see Parse.
 	Final bool
 	// KeptSince is when the oldest raw events are of that the site keeps; zero: it keeps all.
@@ -116,7 +118,7 @@ func Params(q Question) []string { return slices.Concat(commonParams, ownParams[
 
 // Parse reads a question's parameters, asked at now. Every error is a *ParamError. Without from, to and period the range is all
 // there is; without tz it is read in the site's zone, else UTC. Sums are read with FINAL unless final=0 says not to, which gives
-// the same numbers sooner while a month is unmerged. Every mode (exact, recent, auto) is answered exactly, and Meta.Source says so.
+// the same numbers sooner while a month is unmerged. Of a recent count only views are wanted unless metrics says otherwise.
 func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, error) {
 	p := parser{values: values}
 	p.checkNames(string(q), Params(q))
@@ -130,7 +132,7 @@ func Parse(q Question, values url.Values, sites Sites, now time.Time) (Request, 
 	if p.flag("explain", false) {
 		r.Explanation = &Explanation{}
 	}
-	p.word("mode", "exact", "exact", "recent", "auto")
+	r.Mode = Mode(p.word("mode", string(ModeExact), string(ModeExact), string(ModeRecent), string(ModeAuto)))
 	switch q {
 	case Totals:
 		r.Compare = p.comparison()
@@ -398,6 +400,9 @@ func (p *parser) metrics(r *Request) []Metric {
 	if v == "" {
 		if custom || slices.Contains(r.Dimensions, dimName) || slices.Contains(r.Dimensions, dimGoal) {
 			return []Metric{Events, Visitors}
+		}
+		if r.Question == Count && r.Mode == ModeRecent {
+			return []Metric{Views}
 		}
 		return []Metric{Views, Visitors}
 	}

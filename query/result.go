@@ -14,11 +14,15 @@ type Meta struct {
 	// AsOf: every event acknowledged before it is in the answer.
 	AsOf  string    `json:"as_of"`
 	Range RangeMeta `json:"range"`
-	// Source is "exact": sums over the tables, not the fast approximate counters.
-	Source     string            `json:"source"`
+	// Source is "exact": sums over the tables; or "recent": a base of these and what Redis counted since.
+	Source string `json:"source"`
+	// Reason tells why an answer is exact although another mode was asked for.
+	Reason     string            `json:"reason,omitempty"`
 	Definition map[Metric]string `json:"definition"`
 	// Partial: the range was not over at AsOf, so that the numbers may still grow.
 	Partial bool `json:"partial,omitempty"`
+	// Base is the exact part of a recent answer.
+	Base *BaseMeta `json:"base,omitempty"`
 	// Compared is the range that the answer was compared with.
 	Compared *RangeMeta `json:"compared,omitempty"`
 	// TotalRows is the number of rows of a list without limit.
@@ -28,6 +32,12 @@ type Meta struct {
 
 	sketch sketch
 	most   int64 // visitors in a row
+}
+
+// BaseMeta is what the tables hold of the events that happened before an instant.
+type BaseMeta struct {
+	Figures
+	Before string `json:"before"`
 }
 
 // RangeMeta is a half-open range of instants, written with the offsets of its zone.
@@ -133,9 +143,8 @@ func rangeMeta(r Range) RangeMeta {
 	return RangeMeta{From: formatTime(r.From), To: formatTime(r.To), TZ: r.Loc.String()}
 }
 
-// metaOf judges an answer by its visitors, which are a sketch above a number of them: everything else is exact.
-func metaOf(g *groups, asOf time.Time) Meta {
-	r := g.r
+// newMeta is what is said of every answer to r. Source is "exact", and so are all metrics.
+func newMeta(r *Request, asOf time.Time) Meta {
 	m := Meta{
 		Exact:       map[Metric]bool{},
 		ErrorBound:  map[Metric]float64{},
@@ -145,15 +154,21 @@ func metaOf(g *groups, asOf time.Time) Meta {
 		Definition:  map[Metric]string{},
 		Partial:     r.Range.To.After(asOf),
 		Explanation: r.Explanation,
-		sketch:      g.plan.sketch,
 	}
 	for _, metric := range r.Metrics {
 		m.Exact[metric] = true
 		m.Definition[metric] = definitions[metric]
 	}
-	if r.Explanation != nil {
-		r.Explanation.Plan = g.plan.explain()
+	return m
+}
+
+// metaOf judges an answer by its visitors, which are a sketch above a number of them: everything else is exact.
+func metaOf(g *groups, asOf time.Time) Meta {
+	m := newMeta(g.r, asOf)
+	if m.Explanation != nil {
+		m.Explanation.Plan = g.plan.explain()
 	}
+	m.sketch = g.plan.sketch
 	m.judge(g.mostVisitors())
 	return m
 }

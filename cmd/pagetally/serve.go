@@ -289,6 +289,7 @@ func (p *parts) run(ctx context.Context, s *Settings, out io.Writer) error {
 		p.log.Warn("requests were cut off", "error", err)
 	}
 	l.stop("http")
+	p.reads.StopReading()
 	p.drain(deadline, failure)
 	return failure
 }
