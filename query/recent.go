@@ -33,9 +33,9 @@ const recentAhead = 6
 
 // Reasons for an exact answer to a question for a recent one. Callers are shown them.
 var (
-	errOtherMetric = errors.New("Redis counts the views of a site or a page, and the events of a site")
-	errOtherRange  = errors.New("Redis counts ranges that include now and began before the last minutes")
-	errPagesCut    = errors.New("Redis lacks some pages: a minute had too many")
+	errOtherMetric = errors.New("hot counts know the views of a site or a page, and the events of a site")
+	errOtherRange  = errors.New("hot counts know ranges that include now and began before the last minutes")
+	errPagesCut    = errors.New("hot counts lack some pages: a minute had too many")
 )
 
 // Count answers one row for a page or a site, in the mode that r names.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // bench is one run of all measurements.
@@ -20,7 +21,7 @@ type bench struct {
 func (b *bench) run(ctx context.Context) (*result, error) {
 	b.traffic = newTraffic()
 	r := &result{Go: runtime.Version(), Cores: runtime.NumCPU(), Threads: b.Threads, Seconds: b.Duration.Seconds()}
-	for _, measure := range []func(context.Context, *result) error{b.online, b.delivery} {
+	for _, measure := range []func(context.Context, *result) error{b.online, b.hot, b.delivery} {
 		if err := measure(ctx, r); err != nil {
 			return nil, err
 		}
@@ -47,13 +48,16 @@ func (b *bench) online(ctx context.Context, r *result) error {
 		if err := b.visibility(ctx, r, server); err != nil {
 			return err
 		}
+		if err := b.realtime(ctx, r, server, "embedded"); err != nil {
+			return err
+		}
 	}
 	return server.stop()
 }
 
 // serve starts pagetally with its engine and waits until the tables are there.
-func (b *bench) serve(ctx context.Context, data string) (*counter, error) {
-	p, err := b.start(ctx, data)
+func (b *bench) serve(ctx context.Context, data string, args ...string) (*counter, error) {
+	p, err := b.start(ctx, data, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +71,7 @@ func (b *bench) serve(ctx context.Context, data string) (*counter, error) {
 
 // siteSettings have the rates looked at, as in production, and set as high as they may be: each connection is an address that
 // sends far more than a person, and all send to one site.
-const siteSettings = "[{domain: " + site + ", address-limit: 1000000, site-limit: 1000000}]"
+var siteSettings = "[{domain: " + site + ", address-limit: 1000000, site-limit: 1000000}, {domain: " + strings.Join(probeSites(), "}, {domain: ") + "}]"
 
 // start runs `pagetally serve` on data.
 func (b *bench) start(ctx context.Context, data string, args ...string) (*process, error) {

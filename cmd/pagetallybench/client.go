@@ -195,7 +195,7 @@ func (c *client) receive(conn *conn, sending bool) {
 		return
 	}
 	conn.have += n
-	answer, complete := parseAnswer(conn.buf[:conn.have])
+	answer, complete := c.traffic.parse(conn.buf[:conn.have])
 	if !complete {
 		if conn.have == len(conn.buf) {
 			c.end(conn) // too large for an answer of either server

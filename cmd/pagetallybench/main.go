@@ -31,6 +31,8 @@ type measureCommand struct {
 	Threads     int           `help:"Threads of the client." default:"1"`
 	Rate        int           `help:"Requests a second while visibility is measured." default:"2000"`
 	Visible     time.Duration `help:"How long to measure visibility; 0 leaves it out." default:"20s"`
+	ReadRate    int           `help:"Reads a second while recent counts are measured." default:"1000"`
+	Redis       string        `help:"The redis-server to measure recent counts with. Where there is none they are left out." default:"redis-server"`
 	Backlog     int           `help:"Events to journal for measuring delivery; 0 leaves it out." default:"1000000"`
 	Profile     string        `help:"Write a CPU profile of pagetally at the last number of connections to this file."`
 	JSON        bool          `name:"json" help:"Print JSON instead of a table."`
@@ -52,7 +54,7 @@ func (c *measureCommand) Validate() error {
 			return fmt.Errorf("--connections: %d is not within 1 and %d", n, maxConnections)
 		}
 	}
-	if c.Rounds < 1 || c.Threads < 1 || c.Rate < 1 || c.Duration <= 0 || c.Visible < 0 || c.Backlog < 0 {
+	if c.Rounds < 1 || c.Threads < 1 || c.Rate < 1 || c.ReadRate < 1 || c.Duration <= 0 || c.Visible < 0 || c.Backlog < 0 {
 		return errors.New("numbers and times must be positive")
 	}
 	return nil

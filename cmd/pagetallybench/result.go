@@ -15,6 +15,8 @@ const (
 	aimRatio    = 0.6 // of the bare server's requests a second
 	aimMemory   = 150 // MB of pagetally itself
 	aimVisible  = 2.0 // seconds, at the 99th percentile
+	aimRealtime = 1.2 // seconds, at the 99th percentile
+	aimRecent   = 4.0 // times the latency of a bare GET, at the 99th percentile
 	aimDelivery = 0.7 // of a raw insert's rows a second
 	megabyte    = 1e6 // bytes
 )
@@ -28,6 +30,8 @@ type result struct {
 	Throughput []throughputRow `json:"throughput"`
 	Memory     memoryRow       `json:"memory"`
 	Visibility *visibilityRow  `json:"visibility,omitempty"`
+	Realtime   []realtimeRow   `json:"realtime,omitempty"`
+	Recent     *recentRow      `json:"recent,omitempty"`
 	Delivery   *deliveryRow    `json:"delivery,omitempty"`
 }
 
@@ -60,6 +64,23 @@ type throughputRow struct {
 type memoryRow struct {
 	Pagetally int64 `json:"pagetally"`
 	Engine    int64 `json:"engine"`
+}
+
+// realtimeRow is the time from the acknowledgement of a view until /v1/realtime has it, by the kind of Redis.
+type realtimeRow struct {
+	Redis string `json:"redis"`
+	visibilityRow
+}
+
+// recentRow compares a recent count with the GET of one key of the same Redis. Latencies are milliseconds.
+type recentRow struct {
+	Connections int     `json:"connections"`
+	Rate        float64 `json:"requests_per_second"`
+	Answers     int64   `json:"answers"`
+	BareP50     float64 `json:"bare_p50_ms"`
+	BareP99     float64 `json:"bare_p99_ms"`
+	P50         float64 `json:"p50_ms"`
+	P99         float64 `json:"p99_ms"`
 }
 
 // visibilityRow is the time from sending a view to reading its count, in seconds.
@@ -144,6 +165,16 @@ func (r *result) writeAims(w io.Writer) error {
 	if v := r.Visibility; v != nil {
 		aim(t, fmt.Sprintf("sent to visible at %.0f/s, p50 and p99 of %d", v.Rate, v.Probes), fmt.Sprintf("%.2f s, %.2f s", v.P50, v.P99),
 			fmt.Sprintf("p99 under %g s", aimVisible), v.P99 < aimVisible)
+	}
+	for _, v := range r.Realtime {
+		aim(t, fmt.Sprintf("acknowledged to in /v1/realtime at %.0f/s, Redis %s, p50 and p99 of %d", v.Rate, v.Redis, v.Probes), fmt.Sprintf("%.2f s, %.2f s", v.P50, v.P99),
+			fmt.Sprintf("p99 under %g s", aimRealtime), v.P99 < aimRealtime)
+	}
+	if c := r.Recent; c != nil {
+		ratio := c.P99 / c.BareP99
+		aim(t, fmt.Sprintf("mode=recent at %.0f/s on %d connections, p50 and p99 of %d", c.Rate, c.Connections, c.Answers),
+			fmt.Sprintf("%.2f ms, %.2f ms, %.1f times a bare GET's %.2f ms, %.2f ms", c.P50, c.P99, ratio, c.BareP50, c.BareP99),
+			fmt.Sprintf("p99 at most %g times", aimRecent), ratio <= aimRecent)
 	}
 	if d := r.Delivery; d != nil {
 		ratio := d.PerSecond / d.RawPerSecond

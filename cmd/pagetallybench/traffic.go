@@ -27,13 +27,14 @@ const (
 // by popularity; a tenth are custom events with properties. Each counts once.
 type traffic struct {
 	requests [][]byte
+	parse    func([]byte) (a answer, complete bool)
 }
 
 // newTraffic makes the same traffic in every run.
 func newTraffic() *traffic {
 	random := rand.New(rand.NewPCG(1, 2))
 	pages := rand.NewZipf(random, 1.1, 8, distinctPages-1)
-	t := &traffic{requests: make([][]byte, distinctRequests)}
+	t := &traffic{requests: make([][]byte, distinctRequests), parse: parseAnswer}
 	for i := range t.requests {
 		page := int(pages.Uint64())
 		t.requests[i] = eventRequest(eventBody(random, page), agents[random.IntN(len(agents))], random)
@@ -52,8 +53,10 @@ var (
 	sections  = []string{"blog", "products", "docs", "help", "categories"}
 )
 
+func pagePath(page int) string { return fmt.Sprintf("/%s/%d", sections[page%len(sections)], page) }
+
 func eventBody(random *rand.Rand, page int) string {
-	url := fmt.Sprintf("https://%s/%s/%d%s", site, sections[page%len(sections)], page, pick(random, campaigns))
+	url := fmt.Sprintf("https://%s%s%s", site, pagePath(page), pick(random, campaigns))
 	if random.IntN(10) == 0 {
 		return fmt.Sprintf(`{"n":"Add to cart","v":24,"u":"%s","d":"%s","r":null,"p":{"variant":"v%d","position":"%d"}}`,
 			url, site, random.IntN(4), random.IntN(20))

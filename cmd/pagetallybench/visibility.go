@@ -25,22 +25,33 @@ const (
 
 // visibility measures, under moderate load, from the sending of a view of a page that nobody saw before until GET /v1/count
 // has it. The answer is up to probePause late.
-func (b *bench) visibility(ctx context.Context, r *result, server *counter) error {
+func (b *bench) visibility(ctx context.Context, r *result, server *counter) (err error) {
 	say("visibility at %d requests/s", b.Rate)
+	var pages atomic.Int64
+	r.Visibility, err = b.underLoad(ctx, server, func(ctx context.Context, _ int) (time.Duration, error) {
+		return probe(ctx, server, fmt.Sprintf("/probe/%d", pages.Add(1)))
+	})
+	if err != nil {
+		return fmt.Errorf("visibility: %w", err)
+	}
+	return nil
+}
+
+// underLoad repeats probes, each prober one after the other, while the server is under moderate load.
+func (b *bench) underLoad(ctx context.Context, server *counter, probe func(ctx context.Context, prober int) (time.Duration, error)) (*visibilityRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	background := plan{addr: server.addr, connections: 64, threads: 1, during: b.Visible, rate: b.Rate}
 	latency := hdrhistogram.New(1, probeWait.Milliseconds(), 3)
 	errs := make([]error, probers)
 	var mu sync.Mutex
-	var pages atomic.Int64
 	var running sync.WaitGroup
 	until := time.Now().Add(b.Visible)
 	for i := range probers {
 		running.Go(func() {
 			for time.Now().Before(until) && errs[i] == nil {
 				var took time.Duration
-				took, errs[i] = probe(ctx, server, fmt.Sprintf("/probe/%d", pages.Add(1)))
+				took, errs[i] = probe(ctx, i)
 				mu.Lock()
 				_ = latency.RecordValue(took.Milliseconds())
 				mu.Unlock()
@@ -53,22 +64,21 @@ func (b *bench) visibility(ctx context.Context, r *result, server *counter) erro
 	}
 	running.Wait()
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("visibility: %w", err)
+		return nil, err
 	}
-	r.Visibility = &visibilityRow{
+	return &visibilityRow{
 		Rate: l.rate(), Probes: latency.TotalCount(),
 		P50: float64(latency.ValueAtPercentile(50)) / 1000, P99: float64(latency.ValueAtPercentile(99)) / 1000,
-	}
-	return nil
+	}, nil
 }
 
 // probe sends one view at a random moment and waits until it is counted.
 func probe(ctx context.Context, server *counter, path string) (time.Duration, error) {
-	if err := pause(ctx, rand.N(500*time.Millisecond)); err != nil {
+	if err := pauseAtRandom(ctx); err != nil {
 		return 0, err
 	}
 	begun := time.Now()
-	if err := sendView(ctx, server, path); err != nil {
+	if err := sendView(ctx, server, site, path); err != nil {
 		return 0, err
 	}
 	for {
@@ -91,7 +101,7 @@ func probe(ctx context.Context, server *counter, path string) (time.Duration, er
 	}
 }
 
-func sendView(ctx context.Context, server *counter, path string) error {
+func sendView(ctx context.Context, server *counter, site, path string) error {
 	body := fmt.Sprintf(`{"n":"pageview","u":"https://%s%s","d":"%s"}`, site, path, site)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server.addr+"/api/event", strings.NewReader(body))
 	if err != nil {
@@ -109,6 +119,8 @@ func sendView(ctx context.Context, server *counter, path string) error {
 	}
 	return err
 }
+
+func pauseAtRandom(ctx context.Context) error { return pause(ctx, rand.N(500*time.Millisecond)) }
 
 func pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
