@@ -67,7 +67,7 @@ func (s scope) params() []any {
 
 const (
 	touched     = `(SELECT pair.1, pair.2 FROM (SELECT arrayJoin(arrayZip({sites:Array(String)}, {buckets:Array(UInt32)})) AS pair))`
-	eventsScope = `ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64}) AND has({sites:Array(String)}, site)
+	eventsScope = `ts >= fromUnixTimestamp64Milli({from:Int64} * 1000) AND ts < fromUnixTimestamp64Milli({to:Int64} * 1000) AND has({sites:Array(String)}, site)
 		AND (toString(site), toUnixTimestamp(` + bucketOf + `)) IN ` + touched
 	rollupScope = `bucket >= fromUnixTimestamp({from:Int64}) AND bucket < fromUnixTimestamp({to:Int64}) AND has({sites:Array(String)}, site)
 		AND (toString(site), toUnixTimestamp(bucket)) IN ` + touched

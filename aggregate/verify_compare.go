@@ -39,7 +39,7 @@ type stretch struct {
 
 const (
 	sitesOfPiece = ` AND ({site:String} = '' OR site = {site:String}) AND NOT has({skip:Array(String)}, site)`
-	eventsPiece  = `ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})` + sitesOfPiece
+	eventsPiece  = `ts >= fromUnixTimestamp64Milli({from:Int64} * 1000) AND ts < fromUnixTimestamp64Milli({to:Int64} * 1000)` + sitesOfPiece
 	rollupPiece  = `bucket >= fromUnixTimestamp({from:Int64}) AND bucket < fromUnixTimestamp({to:Int64})` + sitesOfPiece
 )
 

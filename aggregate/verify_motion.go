@@ -194,7 +194,7 @@ func (m *motion) arrived(ctx context.Context, day time.Time, sites map[string]bo
 		names = append(names, site)
 	}
 	rows, err := m.conn.Query(ctx, `SELECT DISTINCT toString(site), toUnixTimestamp(`+bucketOf+`) FROM events
-WHERE ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64}) AND has({sites:Array(String)}, site)
+WHERE ts >= fromUnixTimestamp64Milli({from:Int64} * 1000) AND ts < fromUnixTimestamp64Milli({to:Int64} * 1000) AND has({sites:Array(String)}, site)
 	AND received_at >= fromUnixTimestamp64Milli({oldest:Int64}, 'UTC')`,
 		clickhouse.Named("from", fmt.Sprint(day.Unix())), clickhouse.Named("to", fmt.Sprint(day.AddDate(0, 0, 1).Unix())),
 		clickhouse.Named("sites", names), clickhouse.Named("oldest", fmt.Sprint(oldest.UnixMilli())))

@@ -20,7 +20,7 @@ func (s *Store) lastHour(ctx context.Context, site string, minute int64) (*minut
 		}
 	}
 	const where = `FROM events WHERE site = {site:String} AND name != 'engagement'
-AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})`
+AND ts >= fromUnixTimestamp64Milli({from:Int64} * 1000) AND ts < fromUnixTimestamp64Milli({to:Int64} * 1000)`
 
 	err := s.each(ctx, statement{`SELECT intDiv(toUnixTimestamp(ts), 60) AS minute, sumIf(n, name = 'pageview') ` + where + ` GROUP BY minute`, during(spanHour)},
 		func(rows driver.Rows) error {
@@ -37,7 +37,7 @@ AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({to:Int64})
 	if err != nil {
 		return nil, err
 	}
-	visitors := statement{`SELECT uniqExactIf(visitor, visitor != 0 AND ts >= fromUnixTimestamp({now:Int64})), uniqExactIf(visitor, visitor != 0) ` + where,
+	visitors := statement{`SELECT uniqExactIf(visitor, visitor != 0 AND ts >= fromUnixTimestamp64Milli({now:Int64} * 1000)), uniqExactIf(visitor, visitor != 0) ` + where,
 		append(during(spanHalf), param{"now", fmt.Sprint((minute - spanNow + 1) * 60)})}
 	err = s.each(ctx, visitors, func(rows driver.Rows) error {
 		var now, half uint64
