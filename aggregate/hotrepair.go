@@ -25,35 +25,43 @@ type hotTruth struct {
 	cut           bool // there are more pages
 }
 
-// repair writes a minute anew from the events, unless Redis counted on since seen was read. What it writes is a set of batches, and each
-// of them is marked as counted in the same step: one of them that is still on its way to Redis is not added once more.
-func (r *Reconciler) repair(ctx context.Context, at siteMinute, seen hotSums, withPages bool) error {
+// repair writes a minute anew from the events, unless Redis counted on while they were read: then done is false. What it writes is a set
+// of batches, and each of them is marked as counted in the same step: one of them that is still on its way to Redis is not added once more.
+func (r *Reconciler) repair(ctx context.Context, at siteMinute, withPages bool) (done bool, err error) {
 	truth := &hotTruth{siteMinute: at}
+	seen, _, err := r.hot(ctx, at.site, at.minute, at.minute)
+	if err != nil {
+		return false, err
+	}
 	for _, read := range []func(context.Context, *hotTruth) error{r.truthSums, r.truthFields, r.truthVisitors} {
 		if err := read(ctx, truth); err != nil {
-			return fmt.Errorf("read exact minute: %w", err)
+			return false, fmt.Errorf("read exact minute: %w", err)
 		}
 	}
 	flag := "none"
 	if withPages {
 		flag = "all"
 		if err := r.truthPages(ctx, truth); err != nil {
-			return fmt.Errorf("read exact pages: %w", err)
+			return false, fmt.Errorf("read exact pages: %w", err)
 		}
 		if truth.cut {
 			flag = schema.HotCut
 		}
 	}
+	was := seen[at.minute]
 	args := []any{
-		int(hotExpiry / time.Second), int(hotPageExpiry / time.Second), seen.views, seen.events, seen.pages,
+		int(hotExpiry / time.Second), int(hotPageExpiry / time.Second), was.views, was.events, was.pages,
 		truth.views, truth.events, flag, len(truth.fields) / 2, len(truth.pages) / 2,
 	}
 	args = append(append(append(args, truth.fields...), truth.pages...), truth.visitors...)
-	if err := hotRepairScript.Run(ctx, r.cfg.Client, truth.keys(), args...).Err(); err != nil {
-		return fmt.Errorf("repair hot minute: %w", err)
+	wrote, err := hotRepairScript.Run(ctx, r.cfg.Client, truth.keys(), args...).Int64()
+	if err != nil {
+		return false, fmt.Errorf("repair hot minute: %w", err)
 	}
-	r.repaired.Inc()
-	return nil
+	if wrote == 1 {
+		r.repaired.Inc()
+	}
+	return wrote == 1, nil
 }
 
 func (t *hotTruth) keys() []string {
@@ -67,7 +75,7 @@ func (t *hotTruth) keys() []string {
 // ofMinute are the events of a minute; ofBatches those of the batches that truthSums found, so that all readings are of one set.
 const (
 	ofMinute = ` FROM events WHERE site = {site:String} AND name != 'engagement'
-AND ts >= fromUnixTimestamp({from:Int64}) AND ts < fromUnixTimestamp({from:Int64} + 60)`
+AND ts >= fromUnixTimestamp64Milli({from:Int64} * 1000) AND ts < fromUnixTimestamp64Milli(({from:Int64} + 60) * 1000)`
 	ofBatches = ofMinute + ` AND has({batches:Array(String)}, batch)`
 )
 

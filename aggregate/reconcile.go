@@ -154,14 +154,17 @@ func (r *Reconciler) site(ctx context.Context, site string, minute int64, before
 		return err
 	}
 	var off, sum int64
+	whole := true
 	for m := first; m <= last; m++ {
-		want, got := exact[m], hot[m]
+		want, there := exact[m]
+		got := hot[m]
 		sum += want.views
 		difference := hotSums{want.views - got.views, want.events - got.events, 0}
 		if hasPages(m, minute) {
 			difference.pages = want.views - got.pages
 		}
-		if difference == (hotSums{}) {
+		// Of a Redis that was emptied each minute is written anew: with negative counts a part of one may add up to the whole.
+		if difference == (hotSums{}) && (complete || !there) {
 			continue
 		}
 		off += max(difference.views, -difference.views)
@@ -170,13 +173,21 @@ func (r *Reconciler) site(ctx context.Context, site string, minute int64, before
 		if before[key] != difference && complete {
 			continue
 		}
-		if err := r.repair(ctx, siteMinute{site, m}, got, hasPages(m, minute)); err != nil {
+		done, err := r.repair(ctx, siteMinute{site, m}, hasPages(m, minute))
+		switch {
+		case err != nil:
 			return err
+		case done:
+			delete(r.differed, key)
+		case !complete:
+			whole = false
 		}
-		delete(r.differed, key)
 	}
 	if complete { // what a Redis that was just emptied lacks is no drift
 		r.drift.WithLabelValues(site).Set(float64(off) / float64(max(sum, 1)))
+	}
+	if !whole {
+		return nil // the next round tries again
 	}
 	return r.complete(ctx, site, minute, counted)
 }
@@ -184,7 +195,7 @@ func (r *Reconciler) site(ctx context.Context, site string, minute int64, before
 // exact reads the sums by minute from first on; counted tells whether there is any.
 func (r *Reconciler) exact(ctx context.Context, site string, first int64) (sums map[int64]hotSums, counted bool, err error) {
 	rows, err := r.cfg.Conn.Query(ctx, `SELECT intDiv(toUnixTimestamp(ts), 60) AS minute, sumIf(n, name = 'pageview'), sum(n) FROM events
-WHERE site = {site:String} AND name != 'engagement' AND ts >= fromUnixTimestamp({from:Int64}) GROUP BY minute`,
+WHERE site = {site:String} AND name != 'engagement' AND ts >= fromUnixTimestamp64Milli({from:Int64} * 1000) GROUP BY minute`,
 		clickhouse.Named("site", site), clickhouse.Named("from", fmt.Sprint(first*60)))
 	if err != nil {
 		return nil, false, fmt.Errorf("read exact minutes: %w", err)
