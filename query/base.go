@@ -30,9 +30,10 @@ type base struct {
 }
 
 const (
-	// baseFresh is the age at which a base is read anew beside the answer, baseStale the one at which the answer waits for it.
-	baseFresh = 5 * time.Second
-	baseStale = time.Minute
+	// baseFresh is the age at which a base is read anew beside the answer, baseStale the one at which the answer waits for it. Reading
+	// takes the engine's threads from those who wait for answers, and what it brings, Redis mostly has.
+	baseFresh = 30 * time.Second
+	baseStale = 2 * time.Minute
 	// basePatience is how long an answer that could be given waits for a newer base.
 	basePatience = 500 * time.Millisecond
 	// baseRetry is the pause after a base that could not be read.
@@ -142,6 +143,9 @@ func (b *bases) renew(ctx context.Context, key string, r Request, old *base) {
 	}
 	b.renewals.Go(func() {
 		defer func() { <-b.turns }()
+		if r.Range.All {
+			r.Range = allOf(old.whole.From, r.Now, r.Range.Loc) // where it begins is known
+		}
 		_, err := b.readKept(ctx, key, r)
 		old.mu.Lock()
 		defer old.mu.Unlock()
