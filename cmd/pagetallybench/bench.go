@@ -70,7 +70,7 @@ func (b *bench) serve(ctx context.Context, data string, args ...string) (*counte
 }
 
 // siteSettings have the rates looked at, as in production, and set as high as they may be: each connection is an address that
-// sends far more than a person, and all send to one site.
+// sends far more than a person, and all send to one site. The sites of the probers are as they come.
 var siteSettings = "[{domain: " + site + ", address-limit: 1000000, site-limit: 1000000}, {domain: " + strings.Join(probeSites(), "}, {domain: ") + "}]"
 
 // start runs `pagetally serve` on data.

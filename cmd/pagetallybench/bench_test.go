@@ -11,10 +11,10 @@ import (
 	"github.com/pagetally/pagetally/ingest"
 )
 
-// TestSiteSettings: pagetally takes the site of the benchmark, and its default rates, which would refuse most of the load, are off.
+// TestSiteSettings: pagetally takes the sites of the benchmark, and the default rates of the one that is loaded, which would refuse most of the load, are off.
 func TestSiteSettings(t *testing.T) {
 	var list []ingest.SiteSettings
-	if err := yaml.UnmarshalWithOptions([]byte(siteSettings), &list, yaml.Strict()); err != nil || len(list) != 1 {
+	if err := yaml.UnmarshalWithOptions([]byte(siteSettings), &list, yaml.Strict()); err != nil || len(list) != 1+probers {
 		t.Fatalf("%d sites, error %v", len(list), err)
 	}
 	got, err := list[0].Site(time.UTC)
