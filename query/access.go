@@ -1,14 +1,20 @@
 package query
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
 )
 
 // Key is an API key as reading sees it.
 type Key struct {
+	ID    string   // names it among others
 	Read  bool     // may read
 	Sites []string // of these sites; empty: of all
 }
@@ -46,7 +52,51 @@ func (s *Server) admit(c *fiber.Ctx, site string) error {
 	case domain == allSites && len(key.Sites) > 0, !key.mayRead(domain):
 		return &httpError{status: fiber.StatusForbidden, Code: "forbidden", Message: "the key may not read this"}
 	}
-	return nil
+	return s.rates.take(key.ID)
+}
+
+const (
+	defaultKeyRate = 20
+	keyBurst       = 20 // seconds' worth of questions that may come at once
+	keysRated      = 10_000
+)
+
+// keyRates hold each key to its rate.
+type keyRates struct {
+	rate  float64
+	now   func() time.Time
+	mu    sync.Mutex
+	known *lru.Cache[string, *rate.Limiter]
+}
+
+func newKeyRates(perSecond float64, now func() time.Time) *keyRates {
+	known, err := lru.New[string, *rate.Limiter](keysRated)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	if perSecond <= 0 {
+		perSecond = defaultKeyRate
+	}
+	return &keyRates{rate: perSecond, now: now, known: known}
+}
+
+// take is a 429 with the time to wait when the key asks too often.
+func (k *keyRates) take(id string) error {
+	k.mu.Lock()
+	limiter, ok := k.known.Get(id)
+	if !ok {
+		limiter = rate.NewLimiter(rate.Limit(k.rate), max(1, int(k.rate*keyBurst)))
+		k.known.Add(id, limiter)
+	}
+	k.mu.Unlock()
+	now := k.now()
+	reservation := limiter.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait <= 0 {
+		return nil
+	}
+	reservation.CancelAt(now)
+	return &httpError{status: fiber.StatusTooManyRequests, Code: "too_many_requests", Message: fmt.Sprintf("the key may ask %g questions a second", k.rate), wait: wait}
 }
 
 func (s *Server) key(c *fiber.Ctx) (Key, bool) {

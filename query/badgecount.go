@@ -143,7 +143,7 @@ func sendPublic(c *fiber.Ctx, status int, contentType string, body []byte) error
 func hasTag(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
-		if one == tag || one == "*" {
+		if one == strings.TrimPrefix(tag, "W/") || one == "*" {
 			return true
 		}
 	}

@@ -1,15 +1,17 @@
 package query
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/compress"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -24,9 +26,11 @@ type Config struct {
 	Keys Keys
 	// Loopback reports whether a request comes from this machine and needs no key; nil means never.
 	Loopback func(*fiber.Ctx) bool
-	Now      func() time.Time // nil is time.Now
-	Log      *slog.Logger
-	Metrics  prometheus.Registerer // nil registers nothing
+	// KeyRate is how many questions a second one key may ask, for a while twenty times as many at once. 0: 20 a second.
+	KeyRate float64
+	Now     func() time.Time // nil is time.Now
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // nil registers nothing
 }
 
 // Server answers questions over HTTP: GET /v1/count, /v1/totals, /v1/timeseries, /v1/top, /v1/realtime,
@@ -39,6 +43,9 @@ type Server struct {
 	streams *streams
 	public  *publicReader
 	recent  *bases
+	cache   *answerCache
+	running *shared[*encoded]
+	rates   *keyRates
 }
 
 const logEvery = 10 * time.Second
@@ -60,12 +67,14 @@ func New(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		cfg: cfg, metrics: m, streams: newStreams(), public: newPublicReader(cfg.Store.Count, cfg.Now),
+		cache: newAnswerCache(), running: newShared[*encoded](), rates: newKeyRates(cfg.KeyRate, cfg.Now),
 		recent: newBases(cfg.Store, cfg.Hot, cfg.Now),
 	}, nil
 }
 
 // Register adds the routes to app.
 func (s *Server) Register(app *fiber.App) {
+	app.Use([]string{"/v1/count", "/v1/totals", "/v1/timeseries", "/v1/top", "/api/v2", "/api/v1/stats"}, compress.New(compress.Config{Level: compress.LevelBestSpeed}))
 	app.Get("/v1/count", ask(s, Count, s.Count))
 	app.Get("/v1/totals", ask(s, Totals, s.cfg.Store.Totals))
 	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))
@@ -81,25 +90,6 @@ func (s *Server) Register(app *fiber.App) {
 	app.Get("/v1/ledger", s.ledger)
 	app.Get("/badge/*", s.badge)
 	app.Get("/counter/*", s.counter)
-}
-
-// ask is the way of every question: who may ask, what is asked, the answer.
-func ask[A any](s *Server, q Question, answer func(context.Context, Request) (A, error)) fiber.Handler {
-	return func(c *fiber.Ctx) error {
-		start := s.cfg.Now()
-		a, err := func() (a A, err error) {
-			values := queryValues(c)
-			if err := s.admit(c, values.Get("site")); err != nil {
-				return a, err
-			}
-			r, err := Parse(q, values, s.cfg.Sites, start)
-			if err != nil {
-				return a, err
-			}
-			return answer(c.UserContext(), r)
-		}()
-		return s.reply(c, string(q), start, a, err)
-	}
 }
 
 func (s *Server) ledger(c *fiber.Ctx) error {
@@ -141,6 +131,9 @@ func (s *Server) failed(c *fiber.Ctx, question string, start time.Time, err erro
 		s.logFailure(question, err)
 		c.Set(fiber.HeaderRetryAfter, "2")
 	}
+	if e.wait > 0 {
+		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int(math.Ceil(e.wait.Seconds()))))
+	}
 	if e.status == fiber.StatusUnauthorized {
 		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
 	}
@@ -154,12 +147,16 @@ func (s *Server) logFailure(question string, err error) {
 	}
 }
 
+// statusCallerGone is what others log, too, of a caller who did not wait; nobody sees it.
+const statusCallerGone = 499
+
 // httpError is an error as a caller sees it.
 type httpError struct {
 	status  int
-	Code    string `json:"code"`
-	Field   string `json:"field,omitempty"`
-	Message string `json:"message"`
+	wait    time.Duration // before asking again, if known
+	Code    string        `json:"code"`
+	Field   string        `json:"field,omitempty"`
+	Message string        `json:"message"`
 }
 
 func (e *httpError) Error() string { return e.Code + ": " + e.Message }
@@ -173,6 +170,8 @@ func toHTTPError(err error) *httpError {
 		return shown
 	case errors.As(err, &param):
 		return &httpError{status: fiber.StatusBadRequest, Code: "bad_parameter", Field: param.Field, Message: param.Message}
+	case errors.Is(err, errCallerGone):
+		return &httpError{status: statusCallerGone, Code: "cancelled", Message: "the caller hung up"}
 	case errors.Is(err, ErrBusy):
 		return &httpError{status: fiber.StatusServiceUnavailable, Code: "busy", Message: "too many queries at once, try again"}
 	case errors.Is(err, ErrTooExpensive):

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -219,6 +220,10 @@ func (s *Server) plausibleSite(c *fiber.Ctx, domain string) (Site, error) {
 		Message: "Invalid API key or site ID. Please make sure you're using a valid API key with access to the site you've requested.",
 	}
 	if err := s.admit(c, domain); err != nil {
+		var e *httpError
+		if errors.As(err, &e) && e.status == fiber.StatusTooManyRequests {
+			return Site{}, e
+		}
 		return Site{}, refused
 	}
 	site, ok := s.cfg.Sites.ReadSite(domain)

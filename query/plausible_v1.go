@@ -53,7 +53,9 @@ func plausibleV1(s *Server, kind string, answer func(context.Context, *plausible
 			if err := q.read(); err != nil {
 				return nil, err
 			}
-			return answer(c.UserContext(), q)
+			ctx, stop := whileConnected(c)
+			defer stop()
+			return answer(ctx, q)
 		}()
 		return s.replyPlausible(c, "plausible_"+kind, start, reply, err)
 	}

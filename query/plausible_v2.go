@@ -87,7 +87,9 @@ func (s *Server) answerPlausibleQuery(c *fiber.Ctx, now time.Time) (*plausibleRe
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.cfg.Store.plausible(c.UserContext(), q)
+	ctx, stop := whileConnected(c)
+	defer stop()
+	a, err := s.cfg.Store.plausible(ctx, q)
 	if err != nil {
 		return nil, err
 	}

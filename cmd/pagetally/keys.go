@@ -101,7 +101,7 @@ type readKeys struct{ *ingest.Keys }
 // ReadKey finds what a key may read.
 func (k readKeys) ReadKey(secret string) (query.Key, bool) {
 	key, ok := k.Lookup(secret)
-	return query.Key{Read: key.Has(ingest.ScopeRead), Sites: key.Sites}, ok
+	return query.Key{ID: key.ID, Read: key.Has(ingest.ScopeRead), Sites: key.Sites}, ok
 }
 
 // loopback lets readers on this machine in without a key, if only this machine can reach the server and no proxy does for others.

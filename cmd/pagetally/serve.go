@@ -164,7 +164,7 @@ func assemble(s *Settings, db *database, hot *hotStore, waiting *journal.Journal
 		return nil, err
 	}
 	reading, err := query.New(query.Config{
-		Store: store, Hot: hotReads, Sites: readSites{p.sites.Sites}, Badges: readSites{p.sites.Sites}, Keys: readKeys{p.keys}, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
+		Store: store, Hot: hotReads, Sites: readSites{p.sites.Sites}, Badges: readSites{p.sites.Sites}, Keys: readKeys{p.keys}, KeyRate: s.KeyRate, Loopback: loopback(s, proxies), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err

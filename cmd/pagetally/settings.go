@@ -36,6 +36,8 @@ type Settings struct {
 	TrustedProxy []string `help:"Addresses or networks (10.0.0.0/8) of proxies in front, separated by commas. What they say of the client's address is believed, nobody else's. With a proxy named, callers on this machine need a key as well." placeholder:"NETWORK"`
 	ClientHeader string   `help:"The header in which the trusted proxies name the client, if not X-Forwarded-For." placeholder:"NAME"`
 
+	KeyRate float64 `help:"Questions a second that an API key may ask; twenty times as many may come at once." default:"20"`
+
 	Geo      string `help:"MMDB file that tells countries, or cities, by address (MaxMind, DB-IP, ip-location-db, ipinfo). Taken over again when it changes. Without one country, region and city are unknown." placeholder:"FILE"`
 	SpamList string `help:"File of hosts, one a line, whose referrers are spam, besides the built-in list. Taken over again when it changes." placeholder:"FILE"`
 
@@ -147,6 +149,8 @@ func (s *Settings) validateLimits() error {
 		return fmt.Errorf("--journal-seal: %s is not within 10ms and 1m", s.JournalSeal)
 	case s.ClaimWindow < schema.MinClaimWindow || s.ClaimWindow > mostClaimWindow:
 		return fmt.Errorf("--claim-window: %s is not within %s and %s", s.ClaimWindow, schema.MinClaimWindow, mostClaimWindow)
+	case !(s.KeyRate > 0 && s.KeyRate <= 10_000): // so that NaN is refused as well
+		return fmt.Errorf("--key-rate: %v is not within 0 and 10000", s.KeyRate)
 	case s.StopTimeout <= 0:
 		return fmt.Errorf("--stop-timeout: %s is not positive", s.StopTimeout)
 	case s.EngineMemory < 512<<20:
