@@ -3,6 +3,7 @@ package query
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,9 @@ func TestTablesForPeople(t *testing.T) {
 			"day         views  \n2025-05-05  1      partial\n" + foot},
 		{"top", TopResult{Results: []TopRow{{[]string{"path", "country"}, []string{"/a\tb\n\x1b[2J", "DE"}, Figures{Views: &one, TimeOnPage: &Rate{Value: 1.5, Valid: true}}}}, Meta: meta},
 			"path       country  views  time_on_page\n/a�b��[2J  DE       1      1.5\n" + foot},
+		{"realtime", RealtimeResult{
+			Visitors: SpanFigures{1, 2}, Views: SpanFigures{3, 12}, Pages: []NowRow{{"/a", 3}}, Sources: []NowRow{{"", 2}, {"x\n", 1}}, Meta: RealtimeMeta{AsOf: "now"},
+		}, "          last 5 minutes  last 30 minutes\nvisitors  1               2\nviews     3               12\n\npath  views\n/a    3\n\nsource         views\nDirect / None  2\nx�             1\n\nas of now, from the tables\n"},
 		{"nothing", TopResult{Meta: meta}, "nothing counted\n" + foot},
 	}
 	for _, test := range tests {
@@ -42,5 +46,23 @@ func TestTablesForPeople(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSparklines(t *testing.T) {
+	series := TimeseriesResult{}
+	for i := range int64(sparkWidth + 3) {
+		n := (i - 3) % 8
+		rate := Rate{Value: 7, Valid: true}
+		series.Results = append(series.Results, SeriesBar{Figures: Figures{Visitors: &n, BounceRate: &rate}})
+	}
+	if got := series.Spark(); !strings.HasPrefix(got, "▁▂▃▄▅▆▇█▁▂") || !strings.HasSuffix(got, "▁▂▃▄ visitors") || strings.Count(got, "█") != 12 {
+		t.Errorf("got %s", got)
+	}
+	if got := sparkline([]int64{-5, 0, 0}); got != "▁▁▁" {
+		t.Errorf("of nothing: %s", got)
+	}
+	if got := (TimeseriesResult{}).Spark(); got != "" {
+		t.Errorf("of no bars: %s", got)
 	}
 }

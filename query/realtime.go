@@ -95,13 +95,24 @@ func (s *Server) Realtime(ctx context.Context, site string) (RealtimeResult, err
 			reason = "Redis does not answer"
 			s.logFailure("realtime", err)
 		}
-		if counts, err = s.cfg.Store.lastHour(ctx, site, minute); err != nil {
-			return RealtimeResult{}, err
-		}
-		counts.reason = reason
-		now = s.cfg.Store.asOf()
+		return s.cfg.Store.realtime(ctx, site, now, reason)
 	}
 	return counts.result(site, minute, now), nil
+}
+
+// Realtime reads a site's last hour from ClickHouse.
+func (s *Store) Realtime(ctx context.Context, site string) (RealtimeResult, error) {
+	return s.realtime(ctx, site, s.cfg.Now(), "")
+}
+
+func (s *Store) realtime(ctx context.Context, site string, now time.Time, reason string) (RealtimeResult, error) {
+	minute := now.Unix() / 60
+	counts, err := s.lastHour(ctx, site, minute)
+	if err != nil {
+		return RealtimeResult{}, err
+	}
+	counts.reason = reason
+	return counts.result(site, minute, s.asOf()), nil
 }
 
 func (m *minuteCounts) result(site string, minute int64, asOf time.Time) RealtimeResult {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type queryCommand struct {
 	Totals     totalsQuery     `cmd:"" help:"Each metric of a site or page."`
 	Timeseries timeseriesQuery `cmd:"" help:"A bar for each minute, hour, day, week, month or year."`
 	Top        topQuery        `cmd:"" help:"The values of a dimension with the most views."`
+	Realtime   realtimeQuery   `cmd:"" help:"The last hour, from the tables: what the journal holds is not in it yet."`
 }
 
 // question holds the flags of every query. The site is an argument, because --site is a setting.
@@ -105,6 +107,27 @@ func (q topQuery) Run(ctx context.Context, s *Settings, out io.Writer) error {
 	return answer(ctx, s, out, &q.question, query.Top, more, (*query.Store).Top)
 }
 
+type realtimeQuery struct {
+	Domain string `arg:"" help:"The site."`
+	JSON   bool   `name:"json" xor:"format" help:"Print JSON instead of a table."`
+	CSV    bool   `name:"csv" xor:"format" help:"Print the minutes as CSV instead of a table."`
+}
+
+// Run prints what happens now.
+func (q realtimeQuery) Run(ctx context.Context, s *Settings, out io.Writer) error {
+	return s.asking(ctx, func(store *query.Store, sites readSites) error {
+		site, ok := sites.ReadSite(q.Domain)
+		if !ok {
+			return fmt.Errorf("no such site: %.100q", q.Domain)
+		}
+		result, err := store.Realtime(ctx, site.Domain)
+		if err != nil {
+			return err
+		}
+		return show(out, result, q.JSON, q.CSV)
+	})
+}
+
 // table is an answer that can be printed.
 type table interface {
 	WriteTable(io.Writer) error
@@ -115,6 +138,21 @@ type table interface {
 func answer[A table](ctx context.Context, s *Settings, out io.Writer, asked *question, q query.Question, more map[string]string,
 	ask func(*query.Store, context.Context, query.Request) (A, error),
 ) error {
+	return s.asking(ctx, func(store *query.Store, sites readSites) error {
+		request, err := query.Parse(q, asked.values(more), sites, time.Now())
+		if err != nil {
+			return fmt.Errorf("bad parameter: %w", err)
+		}
+		result, err := ask(store, ctx, request)
+		if err != nil {
+			return err
+		}
+		return show(out, result, asked.JSON, asked.CSV)
+	})
+}
+
+// asking opens what a question needs.
+func (s *Settings) asking(ctx context.Context, ask func(*query.Store, readSites) error) error {
 	db, err := connect(ctx, s)
 	if err != nil {
 		return err
@@ -124,27 +162,40 @@ func answer[A table](ctx context.Context, s *Settings, out io.Writer, asked *que
 	if err != nil {
 		return err
 	}
-	request, err := query.Parse(q, asked.values(more), readSites{sites.Sites}, time.Now())
-	if err != nil {
-		return fmt.Errorf("bad parameter: %w", err)
-	}
 	store, err := query.NewStore(query.StoreConfig{Conn: db.Conn, InFlight: journalFolder(s.path(journalDir))})
 	if err != nil {
 		return err
 	}
-	result, err := ask(store, ctx, request)
-	if err != nil {
-		return err
-	}
+	return ask(store, readSites{sites.Sites})
+}
+
+// show prints an answer; a table in a terminal has a sparkline, if there is one.
+func show(out io.Writer, result table, asJSON, asCSV bool) error {
 	switch {
-	case asked.CSV:
+	case asCSV:
 		return result.WriteCSV(out)
-	case !asked.JSON:
-		return result.WriteTable(out)
+	case asJSON:
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(result)
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(result)
+	if drawn, ok := result.(interface{ Spark() string }); ok && isTerminal(out) {
+		if line := drawn.Spark(); line != "" {
+			if _, err := fmt.Fprintf(out, "%s\n\n", line); err != nil {
+				return err
+			}
+		}
+	}
+	return result.WriteTable(out)
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // journalFolder tells from its files what a journal holds that is not counted yet, for a process that does not run it.

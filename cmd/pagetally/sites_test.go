@@ -63,6 +63,10 @@ func testSites(t *testing.T, p *process) {
 	if code != 0 || stdout != "" { // nobody reached one yet
 		t.Errorf("query by goal: %s%s", stdout, stderr)
 	}
+	stdout, stderr, code = pagetally(t, "query", "realtime", "shop.example", "--data="+p.data)
+	if code != 0 || !strings.Contains(stdout, "last 30 minutes") {
+		t.Errorf("query realtime: %s%s", stdout, stderr)
+	}
 	run(0, "remove", "shop.example")
 	if said := run(1, "set", "shop.example", "--public"); !strings.Contains(said, "no such site") {
 		t.Errorf("set of a removed site: %s", said)
