@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -25,6 +26,8 @@ type client struct {
 	flying  int     // requests without an answer
 	sent    int64
 	begun   time.Time
+	nextID  uint64
+	scratch []byte // the request that is being sent, with its id
 }
 
 // conn is a connection with at most one request in flight.
@@ -39,7 +42,7 @@ type conn struct {
 
 // newClient connects. Each connection has a loopback address of its own, so that they are different visitors.
 func newClient(p plan, t *traffic, number int) (*client, error) {
-	c := &client{plan: p, traffic: t, load: newLoad(), poll: -1}
+	c := &client{plan: p, traffic: t, load: newLoad(), poll: -1, nextID: rand.Uint64()}
 	to, err := netip.ParseAddrPort(p.addr)
 	if err != nil {
 		return nil, err
@@ -170,7 +173,7 @@ func (c *client) sendDue(now time.Duration) {
 // send begins the connection's next request. A request is far smaller than the socket's buffer, which is empty, so that it
 // is taken whole or the connection is broken.
 func (c *client) send(conn *conn) {
-	request := c.traffic.requests[conn.next]
+	request := c.request(conn.next)
 	conn.next = (conn.next + 1) % len(c.traffic.requests)
 	conn.sentAt = time.Since(c.begun)
 	conn.flying, conn.have = true, 0
@@ -179,6 +182,21 @@ func (c *client) send(conn *conn) {
 	if n, err := unix.Write(conn.fd, request); err != nil || n < len(request) {
 		c.end(conn)
 	}
+}
+
+// request is the i-th, with an id of its own if it has one.
+func (c *client) request(i int) []byte {
+	request := c.traffic.requests[i]
+	if c.traffic.ids == nil {
+		return request
+	}
+	c.scratch = append(c.scratch[:0], request...)
+	c.nextID++
+	for at, id := c.traffic.ids[i]+len(idDigits), c.nextID; at > c.traffic.ids[i]; id >>= 4 {
+		at--
+		c.scratch[at] = "0123456789abcdef"[id&15]
+	}
+	return c.scratch
 }
 
 // receive takes what has arrived, and sends the next request when an answer is complete.

@@ -46,6 +46,9 @@ func (b *bench) hot(ctx context.Context, r *result) error {
 		return err
 	}
 	defer redis.kill()
+	if err := b.cost(ctx, r, redis.addr); err != nil {
+		return fmt.Errorf("cost of Redis: %w", err)
+	}
 	server, err := b.serve(ctx, filepath.Join(b.dir, "hot"), "--redis=redis://"+redis.addr+"/0")
 	if err != nil {
 		return err
@@ -61,6 +64,49 @@ func (b *bench) hot(ctx context.Context, r *result) error {
 		return fmt.Errorf("recent counts: %w", err)
 	}
 	return server.stop()
+}
+
+// costConnections load both servers of cost.
+const costConnections = 256
+
+// cost compares a server whose hot counts and claims are in Redis with one that has neither, in turns, under events with ids.
+func (b *bench) cost(ctx context.Context, r *result, redis string) error {
+	var loads [2]*load
+	var cpu [2]time.Duration
+	var servers [2]*counter
+	for i, where := range []string{"off", "redis://" + redis + "/0"} {
+		server, err := b.serve(ctx, filepath.Join(b.dir, fmt.Sprint("cost", i)), "--redis="+where)
+		if err != nil {
+			return err
+		}
+		defer server.kill()
+		servers[i], loads[i] = server, newLoad()
+	}
+	events := newTrafficWithIDs()
+	turn := plan{connections: costConnections, threads: b.Threads, during: b.Duration / time.Duration(b.Rounds)}
+	for round := range b.Rounds + 1 { // the first warms up
+		say("with Redis and without, round %d of %d", round, b.Rounds)
+		for i, server := range servers {
+			turn.addr = server.addr
+			watched := watch(server.pid())
+			once, err := turn.run(ctx, events)
+			if err != nil {
+				return err
+			}
+			if _, err := server.drained(ctx); err != nil {
+				return err
+			}
+			if spent := watched.end().CPU; round > 0 {
+				loads[i].add(once)
+				cpu[i] += spent
+			}
+		}
+	}
+	r.Cost = &costRow{
+		Connections: costConnections, Without: loads[0].rate(), With: loads[1].rate(),
+		WithoutCPU: microsEach(cpu[0], loads[0].Acknowledged), WithCPU: microsEach(cpu[1], loads[1].Acknowledged),
+	}
+	return errors.Join(servers[0].stop(), servers[1].stop())
 }
 
 // startRedis starts a redis-server that keeps nothing on disk. It is bound to loopback and takes clients from every address of it.

@@ -17,6 +17,7 @@ const (
 	aimVisible  = 2.0 // seconds, at the 99th percentile
 	aimRealtime = 1.2 // seconds, at the 99th percentile
 	aimRecent   = 4.0 // times the latency of a bare GET, at the 99th percentile
+	aimCost     = 0.9 // of the requests a second without hot counts and claims in Redis
 	aimDelivery = 0.7 // of a raw insert's rows a second
 	megabyte    = 1e6 // bytes
 )
@@ -32,6 +33,7 @@ type result struct {
 	Visibility *visibilityRow  `json:"visibility,omitempty"`
 	Realtime   []realtimeRow   `json:"realtime,omitempty"`
 	Recent     *recentRow      `json:"recent,omitempty"`
+	Cost       *costRow        `json:"cost,omitempty"`
 	Delivery   *deliveryRow    `json:"delivery,omitempty"`
 }
 
@@ -81,6 +83,16 @@ type recentRow struct {
 	BareP99     float64 `json:"bare_p99_ms"`
 	P50         float64 `json:"p50_ms"`
 	P99         float64 `json:"p99_ms"`
+}
+
+// costRow compares a server with hot counts and claims in Redis and one without: requests a second, and CPU time a request in microseconds
+// until all is delivered.
+type costRow struct {
+	Connections int     `json:"connections"`
+	With        float64 `json:"with_per_second"`
+	Without     float64 `json:"without_per_second"`
+	WithCPU     float64 `json:"with_cpu_us"`
+	WithoutCPU  float64 `json:"without_cpu_us"`
 }
 
 // visibilityRow is the time from sending a view to reading its count, in seconds.
@@ -175,6 +187,11 @@ func (r *result) writeAims(w io.Writer) error {
 		aim(t, fmt.Sprintf("mode=recent at %.0f/s on %d connections, p50 and p99 of %d", c.Rate, c.Connections, c.Answers),
 			fmt.Sprintf("%.2f ms, %.2f ms, %.1f times a bare GET's %.2f ms, %.2f ms", c.P50, c.P99, ratio, c.BareP50, c.BareP99),
 			fmt.Sprintf("p99 at most %g times", aimRecent), ratio <= aimRecent)
+	}
+	if c := r.Cost; c != nil {
+		aim(t, fmt.Sprintf("hot counts and claims in Redis, events with ids, %d connections", c.Connections),
+			fmt.Sprintf("%.0f/s, %.2f of %.0f/s without; %.1f and %.1f µs of CPU a request", c.With, c.With/c.Without, c.Without, c.WithCPU, c.WithoutCPU),
+			fmt.Sprintf("at least %g", aimCost), c.With/c.Without >= aimCost)
 	}
 	if d := r.Delivery; d != nil {
 		ratio := d.PerSecond / d.RawPerSecond

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
@@ -27,6 +28,7 @@ const (
 // by popularity; a tenth are custom events with properties. Each counts once.
 type traffic struct {
 	requests [][]byte
+	ids      []int // where the event id of each request begins, of traffic that has them; each sending writes one of its own
 	parse    func([]byte) (a answer, complete bool)
 }
 
@@ -38,6 +40,23 @@ func newTraffic() *traffic {
 	for i := range t.requests {
 		page := int(pages.Uint64())
 		t.requests[i] = eventRequest(eventBody(random, page), agents[random.IntN(len(agents))], random)
+	}
+	return t
+}
+
+// idDigits is an event id that is to be written over, in hexadecimal digits.
+const idDigits = "0000000000000000"
+
+// newTrafficWithIDs is the same with an event id in each request, as this product's tracker sends it.
+func newTrafficWithIDs() *traffic {
+	t := newTraffic()
+	t.ids = make([]int, len(t.requests))
+	for i, request := range t.requests {
+		head, body, _ := bytes.Cut(request, []byte("\r\n\r\n"))
+		with := append([]byte(`{"id":"`+idDigits+`",`), body[1:]...)
+		was, is := fmt.Sprintf("Content-Length: %d", len(body)), fmt.Sprintf("Content-Length: %d", len(with))
+		t.requests[i] = fmt.Appendf(nil, "%s\r\n\r\n%s", bytes.Replace(head, []byte(was), []byte(is), 1), with)
+		t.ids[i] = bytes.LastIndex(t.requests[i], []byte(idDigits))
 	}
 	return t
 }

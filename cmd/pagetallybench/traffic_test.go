@@ -41,3 +41,23 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("%d pages, %d of %d browsers, %d custom events", len(urls), len(browsers), len(agents), custom)
 	}
 }
+
+// Each sending has an id of its own, and the request stays whole.
+func TestIDsAreWrittenOver(t *testing.T) {
+	c := &client{traffic: newTrafficWithIDs(), nextID: 1<<64 - 2}
+	seen := map[string]bool{}
+	for i := range 100 {
+		request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.request(i % 10))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body struct{ ID, N, U string }
+		if err := json.NewDecoder(request.Body).Decode(&body); err != nil {
+			t.Fatal(err)
+		}
+		if len(body.ID) != len(idDigits) || seen[body.ID] || body.N == "" || body.U == "" {
+			t.Errorf("body %+v, want an id of its own", body)
+		}
+		seen[body.ID] = true
+	}
+}
