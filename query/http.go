@@ -85,6 +85,8 @@ func (s *Server) Register(app *fiber.App) {
 	app.Get("/api/v1/stats/aggregate", plausibleV1(s, "aggregate", s.plausibleAggregate))
 	app.Get("/api/v1/stats/timeseries", plausibleV1(s, "timeseries", s.plausibleTimeseries))
 	app.Get("/api/v1/stats/breakdown", plausibleV1(s, "breakdown", s.plausibleBreakdown))
+	app.Get("/v1/openapi.json", s.openAPI)
+	app.Get("/docs", s.docs)
 	app.Get("/v1/realtime", s.realtime)
 	app.Get("/v1/realtime/stream", s.stream)
 	app.Get("/v1/ledger", s.ledger)
