@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"html/template"
@@ -55,8 +56,14 @@ func docsOf(api object) object {
 			})
 		}
 	}
+	slices.SortStableFunc(operations, func(a, b operation) int {
+		return cmp.Compare(slices.Index(tags, a.Tag), slices.Index(tags, b.Tag))
+	})
 	return object{"info": api["info"], "operations": operations, "definitions": definitions}
 }
+
+// tags in the order in which the page shows them.
+var tags = []string{"Reading", "Operating", "Plausible"}
 
 func (s *Server) openAPI(c *fiber.Ctx) error {
 	d, err := docs()

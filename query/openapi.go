@@ -46,6 +46,23 @@ var paramTexts = map[string]struct {
 	"order":      {"Comma-separated metrics and dimensions to order by, - before one turns it round. Without it: the greatest count first.", nil},
 }
 
+// plausibleTexts describe the parameters of version 1 of Plausible's stats API.
+var plausibleTexts = map[string]string{
+	"site_id":       "The site's domain.",
+	"period":        "day, 7d, 30d (the default), month, 6mo, 12mo: ending with date; or custom.",
+	"date":          "A day, today without it; with period=custom two days, joined by a comma, both included.",
+	"from":          "With period=custom and no date: the first day.",
+	"to":            "With period=custom and no date: the last day, included.",
+	"metrics":       "Comma-separated: visitors (the default), visits, pageviews, views_per_visit, bounce_rate, visit_duration, events, conversion_rate, time_on_page, scroll_depth.",
+	"filters":       "property==value, property!=value, property==a|b, with * for any text; joined by semicolons, all of which must hold.",
+	"with_imported": "Nothing is imported: changes nothing.",
+	"compare":       "previous_period adds the change in per cent.",
+	"interval":      "day or month. Without it: hours of a day, months of 6mo and 12mo, else days.",
+	"property":      "What to break down by: event:page, visit:source, event:props:NAME, ...",
+	"limit":         "Rows of a page, 100 without it, at most 1000.",
+	"page":          "Which page of rows, from 1.",
+}
+
 // requiredParams are those that a question cannot do without.
 var requiredParams = map[Question][]string{
 	Count: {"site"}, Totals: {"site"}, Timeseries: {"site"}, Top: {"site", "dimension"},
@@ -220,7 +237,7 @@ func paths() object {
 	for _, kind := range slices.Sorted(maps.Keys(plausibleV1Own)) {
 		var parameters []object
 		for _, name := range append(slices.Clone(plausibleV1Params), plausibleV1Own[kind]...) {
-			parameters = append(parameters, parameter(name, "As Plausible has it.", name == "site_id" || name == "property", nil))
+			parameters = append(parameters, parameter(name, plausibleTexts[name], name == "site_id" || name == "property", nil))
 		}
 		all["/api/v1/stats/"+kind] = object{"get": object{
 			"operationId": "plausible_" + kind, "summary": "Plausible's stats API, version 1.", "tags": []string{"Plausible"}, "parameters": parameters,

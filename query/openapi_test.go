@@ -127,6 +127,13 @@ func TestParametersAreDescribed(t *testing.T) {
 			}
 		}
 	}
+	for kind, own := range plausibleV1Own {
+		for _, name := range append(own, plausibleV1Params...) {
+			if plausibleTexts[name] == "" {
+				t.Errorf("%s of %s has no text", name, kind)
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(paramTexts)) {
 		if !used[name] {
 			t.Errorf("%s is described and taken by no question", name)
