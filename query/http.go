@@ -74,7 +74,10 @@ func New(cfg Config) (*Server, error) {
 
 // Register adds the routes to app.
 func (s *Server) Register(app *fiber.App) {
-	app.Use([]string{"/v1/count", "/v1/totals", "/v1/timeseries", "/v1/top", "/api/v2", "/api/v1/stats"}, compress.New(compress.Config{Level: compress.LevelBestSpeed}))
+	app.Use([]string{"/v1/count", "/v1/totals", "/v1/timeseries", "/v1/top", "/api/v2", "/api/v1/stats"}, compress.New(compress.Config{
+		Level: compress.LevelBestSpeed,
+		Next:  func(c *fiber.Ctx) bool { return len(c.Request().Header.Peek(fiber.HeaderAcceptEncoding)) == 0 },
+	}))
 	app.Get("/v1/count", ask(s, Count, s.Count))
 	app.Get("/v1/totals", ask(s, Totals, s.cfg.Store.Totals))
 	app.Get("/v1/timeseries", ask(s, Timeseries, s.cfg.Store.Timeseries))

@@ -23,8 +23,6 @@ type csvWriter interface{ WriteCSV(w io.Writer) error }
 func ask[A csvWriter](s *Server, q Question, answer func(context.Context, Request) (A, error)) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		start := s.cfg.Now()
-		ctx, stop := whileConnected(c)
-		defer stop()
 		r, asCSV, err := s.question(c, q, start)
 		if err != nil {
 			return s.reply(c, string(q), start, nil, err)
@@ -36,8 +34,14 @@ func ask[A csvWriter](s *Server, q Question, answer func(context.Context, Reques
 			}
 			return encode(a, asCSV)
 		}
-		if r.Explanation != nil || r.Mode == ModeRecent || r.Mode == ModeAuto {
-			e, err := encode(ctx) // cheap, or wanted anew
+		if r.Mode == ModeRecent || r.Mode == ModeAuto {
+			e, err := encode(c.UserContext()) // mostly there before a connection could be looked at
+			return s.send(c, q, start, e, "", err)
+		}
+		ctx, stop := whileConnected(c)
+		defer stop()
+		if r.Explanation != nil {
+			e, err := encode(ctx) // its own, with its own costs
 			return s.send(c, q, start, e, "", err)
 		}
 		key := r.key(asCSV)

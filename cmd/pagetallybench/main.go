@@ -17,6 +17,7 @@ import (
 // options is the command line.
 type options struct {
 	Measure measureCommand `cmd:"" default:"withargs" help:"Measure and print the table; the default."`
+	Read    readCommand    `cmd:"" help:"Measure reads over a year of views beside the raw events."`
 	Bare    bareCommand    `cmd:"" hidden:"" help:"Be the server to compare with."`
 }
 

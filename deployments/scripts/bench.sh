@@ -3,4 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 go run ./cmd/pagetallybench
+go run ./cmd/pagetallybench read
 go test ./... -run '^$' -bench . -benchmem -p 1 -timeout 30m
