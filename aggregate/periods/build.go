@@ -59,21 +59,35 @@ func (b *Builder) readBuilds(ctx context.Context, s *state, site any) error {
 	return rows.Err()
 }
 
-// do builds one period and makes the build current. done is false for a month whose days are not all built yet.
-func (b *Builder) do(ctx context.Context, site touchedSite, s *state, t task) (done bool, err error) {
+// do builds periods of one grain and makes the builds current. A month whose days are not all built yet is left out. What is too much for
+// one statement is done in halves.
+func (b *Builder) do(ctx context.Context, site touchedSite, s *state, group []task) (done int, err error) {
 	began := time.Now()
-	made := build{changes: t.changes}
-	if !t.withdraw {
-		made.id = newID()
-		if done, err := b.insertRows(ctx, site.domain, s, t, made.id); err != nil || !done {
-			return false, err
+	id := uint64(0)
+	if !group[0].withdraw {
+		id = newID()
+		ok, err := b.insertRows(ctx, site, s, group, id)
+		if half := len(group) / 2; err != nil && half > 0 && ctx.Err() == nil {
+			first, err := b.do(ctx, site, s, group[:half])
+			if err != nil {
+				return first, err
+			}
+			second, err := b.do(ctx, site, s, group[half:])
+			return first + second, err
+		}
+		if err != nil || !ok {
+			return 0, err
 		}
 	}
-	if err := b.makeCurrent(ctx, site.domain, s, []period{t.period}, []build{made}); err != nil {
-		return false, err
+	periods, made := make([]period, len(group)), make([]build, len(group))
+	for i, t := range group {
+		periods[i], made[i] = t.period, build{id, t.changes}
 	}
-	b.metrics.built(t.grain, time.Since(began))
-	return true, nil
+	if err := b.makeCurrent(ctx, site.domain, s, periods, made); err != nil {
+		return 0, err
+	}
+	b.metrics.built(group[0].grain, len(group), time.Since(began))
+	return len(group), nil
 }
 
 // recordSilent makes builds without rows current, of periods in which nothing happened.
@@ -91,24 +105,48 @@ func (b *Builder) recordSilent(ctx context.Context, site string, s *state, silen
 // newID is a number that no other build has, for all that is likely. 0 is none.
 func newID() uint64 { return rand.Uint64N(1<<63) + 1 }
 
-func (b *Builder) insertRows(ctx context.Context, site string, s *state, t task, id uint64) (done bool, err error) {
-	params := []any{
-		clickhouse.Named("site", site), clickhouse.Named("build", id), clickhouse.Named("period", t.first),
-		clickhouse.Named("from", t.from), clickhouse.Named("to", t.to),
+// insertRows adds the rows of a group's builds, which share their number. done is false for a month whose days are not all built.
+func (b *Builder) insertRows(ctx context.Context, site touchedSite, s *state, group []task, id uint64) (done bool, err error) {
+	g := group[0].grain
+	from, to := group[0].from, group[0].to
+	var first, starts []int64
+	for _, t := range group {
+		from, to = min(from, t.from), max(to, t.to)
+		first, starts = append(first, t.first), append(starts, t.from)
 	}
-	if t.grain == months {
-		list, ok := s.daysOf(t.period)
+	params := []any{
+		clickhouse.Named("site", site.domain), clickhouse.Named("build", id), clickhouse.Named("periods", first), clickhouse.Named("period", first[0]),
+		clickhouse.Named("from", from), clickhouse.Named("to", to),
+	}
+	switch g {
+	case months:
+		list, ok := s.daysOf(group[0].period)
 		if !ok {
 			return false, nil
 		}
 		params = append(params, clickhouse.Named("days", list.days), clickhouse.Named("builds", list.ids))
+	case visits:
+		params = append(params, clickhouse.Named("starts", starts), clickhouse.Named("edges", daysWithin(from, to, site.Zone)))
 	}
-	for _, sql := range statements[t.grain] {
+	for _, sql := range statements[g] {
 		if err := b.exec(ctx, sql, params...); err != nil {
-			return false, fmt.Errorf("build %s of %s: %w", t.grain, time.Unix(t.from, 0).UTC().Format(time.DateOnly), err)
+			return false, fmt.Errorf("build %s of %s: %w", g, time.Unix(from, 0).UTC().Format(time.DateOnly), err)
 		}
 	}
 	return true, nil
+}
+
+// daysWithin are the starts of a zone's days from one of them until to, in Unix seconds.
+func daysWithin(from, to int64, zone *time.Location) (starts []int64) {
+	for day := dayNumber(time.Unix(from, 0), zone); ; day++ {
+		start := max(0, dayStart(day, zone))
+		if start >= to {
+			return starts
+		}
+		if n := len(starts); n == 0 || starts[n-1] < start {
+			starts = append(starts, start)
+		}
+	}
 }
 
 // dayBuilds are the current builds of a month's days.
@@ -134,48 +172,51 @@ func (s *state) daysOf(month period) (list dayBuilds, ok bool) {
 }
 
 const (
-	inBuckets = "site = {site:String} AND bucket >= toDateTime({from:Int64}, 'UTC') AND bucket < toDateTime({to:Int64}, 'UTC')"
-	inDays    = `site = {site:String} AND grain = 'day' AND period >= toDate({from:Int64}, 'UTC') AND period < toDate({to:Int64}, 'UTC')
+	inBuckets = `site = {site:String} AND bucket >= toDateTime({from:Int64}, 'UTC') AND bucket < toDateTime({to:Int64}, 'UTC')
+		AND toUInt16(toDate(bucket)) IN {periods:Array(UInt16)}`
+	inDays = `site = {site:String} AND grain = 'day' AND period >= toDate({from:Int64}, 'UTC') AND period < toDate({to:Int64}, 'UTC')
 		AND (toUInt16(period), build) IN (SELECT pair.1, pair.2 FROM (SELECT arrayJoin(arrayZip({days:Array(UInt16)}, {builds:Array(UInt64)})) AS pair))`
-	newFirst = "toDate({period:UInt16}) AS first_day"
-	newBuild = "toUInt64({build:UInt64}) AS new_build"
 )
 
 // statements that make the rows of a build, by grain.
 var statements = map[grain][]string{
-	days:   addUp("day", inBuckets, "views", "visitors", "dimensions"),
-	months: addUp("month", inDays, "period_views", "period_visitors", "period_dimensions"),
+	days:   addUp("day", "toDate(bucket)", inBuckets, "views", "visitors", "dimensions"),
+	months: addUp("month", "toDate({period:UInt16})", inDays, "period_views", "period_visitors", "period_dimensions"),
 	visits: {insertVisits(), insertVisitBuckets},
 }
 
-// addUp adds finer rows up, which a condition selects of the tables by page, by name and by dimension.
-func addUp(grain, condition, views, visitors, dimensions string) []string {
+// addUp adds finer rows up, which a condition selects of the tables by page, by name and by dimension. first is the first day of a row's
+// period.
+func addUp(grain, first, condition, views, visitors, dimensions string) []string {
+	const newBuild = "toUInt64({build:UInt64}) AS new_build"
+	first += " AS first_day"
 	return []string{
 		`INSERT INTO period_views (site, grain, name, period, path_key, build, n)
-		SELECT site, '` + grain + `', name, ` + newFirst + `, path_key, ` + newBuild + `, sum(n) AS total
-		FROM ` + views + ` WHERE ` + condition + ` GROUP BY site, name, path_key HAVING total != 0`,
+		SELECT site, '` + grain + `', name, ` + first + `, path_key, ` + newBuild + `, sum(n) AS total
+		FROM ` + views + ` WHERE ` + condition + ` GROUP BY site, name, first_day, path_key HAVING total != 0`,
 		`INSERT INTO period_visitors (site, grain, name, period, build, n, visitors)
-		SELECT site, '` + grain + `', name, ` + newFirst + `, ` + newBuild + `, sum(n), uniqCombined64MergeState(17)(visitors)
-		FROM ` + visitors + ` WHERE ` + condition + ` GROUP BY site, name`,
+		SELECT site, '` + grain + `', name, ` + first + `, ` + newBuild + `, sum(n), uniqCombined64MergeState(17)(visitors)
+		FROM ` + visitors + ` WHERE ` + condition + ` GROUP BY site, name, first_day`,
 		`INSERT INTO period_dimensions (site, grain, dimension, kind, period, value, build, n, visitors)
-		SELECT site, '` + grain + `', dimension, kind, ` + newFirst + `, value, ` + newBuild + `, sum(n), uniqCombined64MergeState(15)(visitors)
-		FROM ` + dimensions + ` WHERE ` + condition + ` GROUP BY site, dimension, kind, value`,
+		SELECT site, '` + grain + `', dimension, kind, ` + first + `, value, ` + newBuild + `, sum(n), uniqCombined64MergeState(15)(visitors)
+		FROM ` + dimensions + ` WHERE ` + condition + ` GROUP BY site, dimension, kind, first_day, value`,
 	}
 }
 
-// insertVisits cuts the events of a day of the site into visits.
+// insertVisits cuts the events of days of the site into visits.
 func insertVisits() string {
 	attributes := strings.Join(schema.VisitAttributes(), ", ")
 	events := "(SELECT * FROM events WHERE site = {site:String} AND " + schema.InVisits +
 		" AND ts >= toDateTime64({from:Int64}, 3, 'UTC') AND ts < toDateTime64({to:Int64}, 3, 'UTC'))"
 	return "INSERT INTO visits (site, day, build, start, visitor, duration_ms, views, events, bounced, entry_path, exit_path, " + attributes + `)
-		SELECT {site:String}, toDate({period:UInt16}), toUInt64({build:UInt64}), fromUnixTimestamp64Milli(visit, 'UTC'), visitor, duration_ms, views, events, bounced, entry_path, exit_path, ` +
-		attributes + " FROM (" + schema.VisitsQuery(events, "toUInt16({period:UInt16})") + ")"
+		SELECT {site:String}, toDate(transform(visit_day, {starts:Array(UInt32)}, {periods:Array(UInt16)}, toUInt16(0))), toUInt64({build:UInt64}),
+			fromUnixTimestamp64Milli(visit, 'UTC'), visitor, duration_ms, views, events, bounced, entry_path, exit_path, ` +
+		attributes + " FROM (" + schema.VisitsQuery(events, "roundDown(toUInt32(toDateTime(ts)), {edges:Array(UInt32)})") + ") WHERE visit_day IN {starts:Array(UInt32)}"
 }
 
 const insertVisitBuckets = `INSERT INTO visit_buckets (site, day, bucket, build, visits, bounces, duration_ms, views, events)
 		SELECT site, day, toStartOfFifteenMinutes(toDateTime(start)) AS at, build, count(), sum(bounced), sum(toInt64(duration_ms)), sum(views), sum(events)
-		FROM visits WHERE site = {site:String} AND day = toDate({period:UInt16}) AND build = {build:UInt64} GROUP BY site, day, at, build`
+		FROM visits WHERE site = {site:String} AND toUInt16(day) IN {periods:Array(UInt16)} AND build = {build:UInt64} GROUP BY site, day, at, build`
 
 // makeCurrent makes builds the ones that readers use of their periods, or none where the id is 0.
 func (b *Builder) makeCurrent(ctx context.Context, site string, s *state, periods []period, made []build) error {

@@ -190,17 +190,13 @@ func (b *Builder) lookAt(ctx context.Context, site touchedSite, p *progress) (bu
 	if built, err = b.recordSilent(ctx, site.domain, state, silent); err != nil {
 		return 0, nil, err
 	}
-	for i, t := range tasks {
-		p.tick(site.domain, i, len(tasks))
-		done, err := b.do(ctx, site, state, t)
-		if err != nil {
-			for _, t := range tasks[i:] {
-				left[t.grain]++
-			}
+	missing := len(tasks)
+	for _, group := range groups(tasks) {
+		p.tick(site.domain, len(tasks)-missing, len(tasks))
+		done, err := b.do(ctx, site, state, group)
+		if built, missing = built+done, missing-done; err != nil {
+			left[group[0].grain] += missing
 			return built, left, err
-		}
-		if done {
-			built++
 		}
 	}
 	if waiting == 0 && built == len(due) {

@@ -195,12 +195,12 @@ func (r *rig) requireBuilt() {
 		visits := schema.VisitsQuery("(SELECT * FROM events WHERE site = '"+site+"' AND "+schema.InVisits+")", "toDate(ts, '"+zone+"')")
 		const columns = "visitor, duration_ms, views, events, bounced, entry_path, exit_path, source, country"
 		want := r.lines("SELECT visit_day AS day, fromUnixTimestamp64Milli(visit, 'UTC') AS start, " + columns + " FROM (" + visits + ")")
-		got := r.lines("SELECT day, start, " + columns + " FROM visits WHERE site = '" + site + "' AND build IN (SELECT build FROM builds FINAL WHERE grain = 'visits')")
+		got := r.lines("SELECT day, start, " + columns + " FROM visits WHERE site = '" + site + "' AND (day, build) IN (SELECT period, build FROM builds FINAL WHERE grain = 'visits' AND site = '" + site + "')")
 		if diff := cmp.Diff(want, got); diff != "" {
 			r.t.Errorf("visits of %s (-events +built)\n%.3000s", site, diff)
 		}
 		want = r.lines("SELECT visit_day AS day, toStartOfFifteenMinutes(toDateTime(intDiv(visit, 1000), 'UTC')) AS bucket, count(), sum(bounced), sum(duration_ms), sum(views), sum(events) FROM (" + visits + ") GROUP BY day, bucket")
-		got = r.lines("SELECT day, bucket, visits, bounces, duration_ms, views, events FROM visit_buckets WHERE site = '" + site + "' AND build IN (SELECT build FROM builds FINAL WHERE grain = 'visits')")
+		got = r.lines("SELECT day, bucket, visits, bounces, duration_ms, views, events FROM visit_buckets WHERE site = '" + site + "' AND (day, build) IN (SELECT period, build FROM builds FINAL WHERE grain = 'visits' AND site = '" + site + "')")
 		if diff := cmp.Diff(want, got); diff != "" {
 			r.t.Errorf("visits of %s by bucket (-events +built)\n%.3000s", site, diff)
 		}
@@ -225,6 +225,13 @@ func TestBuiltPeriodsEqualWhatTheyAreMadeOf(t *testing.T) {
 	}
 	if built := r.look(r.builder(r.conn)); built != 0 {
 		t.Errorf("%d periods were built although nothing had changed", built)
+	}
+	// What was replaced goes some time later, and takes nothing along of what was built with it.
+	r.now = r.now.Add(leftoverAge)
+	r.look(b)
+	r.requireBuilt()
+	if diff := cmp.Diff([]string{}, r.lines("SELECT * FROM period_views WHERE NOT "+current)); diff != "" {
+		t.Errorf("rows of replaced builds (-want +got)\n%.1000s", diff)
 	}
 	// A late event has its own days and month built again, and nothing else: one day of UTC, one or two of the site.
 	late := r.random(1)

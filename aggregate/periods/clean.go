@@ -102,13 +102,19 @@ func (b *Builder) noteLeftovers(rows driver.Rows, now time.Time) error {
 	return rows.Err()
 }
 
+// delete deletes rows by site, period and build: periods that were built together share a number.
 func (b *Builder) delete(ctx context.Context, g grain, list []leftover) error {
-	ids := make([]uint64, len(list))
+	sites, periods, ids := make([]string, len(list)), make([]int64, len(list)), make([]uint64, len(list))
 	for i, l := range list {
-		ids[i] = l.build
+		sites[i], periods[i], ids[i] = l.site, l.first, l.build
+	}
+	period := "period"
+	if g == visits {
+		period = "day"
 	}
 	for _, table := range tablesOf[g] {
-		err := b.exec(ctx, "DELETE FROM "+table+" WHERE build IN {builds:Array(UInt64)} SETTINGS lightweight_deletes_sync = 1", clickhouse.Named("builds", ids))
+		err := b.exec(ctx, "DELETE FROM "+table+" WHERE has(arrayZip({sites:Array(String)}, {periods:Array(UInt16)}, {builds:Array(UInt64)}), (toString(site), toUInt16("+period+"), build)) SETTINGS lightweight_deletes_sync = 1",
+			clickhouse.Named("sites", sites), clickhouse.Named("periods", periods), clickhouse.Named("builds", ids))
 		if err != nil {
 			return err
 		}

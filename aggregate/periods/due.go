@@ -91,6 +91,26 @@ func divide(due []task) (tasks, silent []task) {
 	return tasks, silent
 }
 
+// groups joins days of a month, which are built at once: a statement costs more than the few rows of a quiet day.
+func groups(tasks []task) (list [][]task) {
+	type key struct {
+		grain    grain
+		withdraw bool
+		month    time.Time
+	}
+	at := map[key]int{}
+	for _, t := range tasks {
+		k := key{t.grain, t.withdraw, monthOf(t.first)}
+		i, ok := at[k]
+		if !ok || t.grain == months {
+			i = len(list)
+			at[k], list = i, append(list, nil)
+		}
+		list[i] = append(list[i], t)
+	}
+	return list
+}
+
 func boolToInt(b bool) int {
 	if b {
 		return 1

@@ -44,8 +44,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(failed...)
 }
 
-func (m *metrics) built(g grain, took time.Duration) {
-	m.periods.WithLabelValues(g.String()).Inc()
+func (m *metrics) built(g grain, n int, took time.Duration) {
+	m.periods.WithLabelValues(g.String()).Add(float64(n))
 	m.seconds.WithLabelValues(g.String()).Add(took.Seconds())
 }
 
