@@ -17,7 +17,8 @@ var errCallerGone = errors.New("the caller is gone")
 const connectedEvery = 250 * time.Millisecond
 
 // whileConnected returns a context that ends soon after the caller hung up, which the HTTP server does not tell: it reads from a
-// connection only when it wants another request. stop must be called before the handler returns.
+// connection only when it wants another request. A caller who closes the sending side alone counts as gone, too. stop must be called
+// before the handler returns.
 func whileConnected(c *fiber.Ctx) (ctx context.Context, stop func()) {
 	conn, ok := c.Context().Conn().(syscall.Conn)
 	if !ok {
