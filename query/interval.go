@@ -57,9 +57,11 @@ func (i Interval) shortest() time.Duration {
 	}
 }
 
-// defaultInterval suits a range: hours up to two days, days up to 100, months beyond.
+// defaultInterval suits a range: minutes of an hour, hours up to two days, days up to 100, months beyond.
 func defaultInterval(from, to time.Time) Interval {
 	switch length := to.Sub(from); {
+	case length <= time.Hour:
+		return Minute
 	case length <= 49*time.Hour:
 		return Hour
 	case length <= 100*24*time.Hour:

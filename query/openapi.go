@@ -29,7 +29,7 @@ var paramTexts = map[string]struct {
 	"name":       {"Name of an event. Without it: page views and all events.", nil},
 	"from":       {"First day (2025-03-01), or an instant with an offset. Without from and period: all there is.", nil},
 	"to":         {"Last day, included; or an instant, excluded. Without it: today.", nil},
-	"period":     {"In place of from and to. day, month and year are the current ones; spans of days and months end with the last whole one; 24h ends now.", enum(periodNames...)},
+	"period":     {"In place of from and to. day, month and year are the current ones; spans of days and months end with the last whole one; 24h and realtime (half an hour) end now.", enum(periodNames...)},
 	"tz":         {"IANA time zone in which days begin. Without it: the site's.", nil},
 	"metrics":    {"Comma-separated: " + listOf(metrics) + ". Without it: views or events, and visitors.", nil},
 	"filters":    {"JSON list of filters, all of which must hold.", object{"type": "string", "contentMediaType": "application/json", "contentSchema": ref("Filters")}},

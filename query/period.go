@@ -26,10 +26,10 @@ func instantRange(from, to time.Time, loc *time.Location) Range {
 }
 
 // periodNames in the order in which an error names them.
-var periodNames = []string{"day", "24h", "7d", "28d", "30d", "91d", "month", "6mo", "12mo", "year", "all"}
+var periodNames = []string{"day", "24h", "7d", "28d", "30d", "91d", "month", "6mo", "12mo", "year", "realtime", "all"}
 
 // periodRange resolves a named period. day, month and year are the current ones; Nd and Nmo are the last complete days and
-// months, so that a number does not grow while it is looked at; 24h ends now.
+// months, so that a number does not grow while it is looked at; 24h, and realtime, which is half an hour, end now.
 func periodRange(period string, now time.Time, loc *time.Location) (Range, bool) {
 	today := dayOf(now, loc)
 	firstOfMonth := Month.firstDay(today, 0)
@@ -48,6 +48,8 @@ func periodRange(period string, now time.Time, loc *time.Location) (Range, bool)
 		return dayRange(firstOfMonth.AddDate(0, -n, 0), firstOfMonth.AddDate(0, 0, -1), loc), true
 	case "year":
 		return dayRange(civil(today.Year(), time.January, 1), civil(today.Year(), time.December, 31), loc), true
+	case "realtime":
+		return instantRange(ceilMilli(now.Add(-spanHalf*time.Minute)), ceilMilli(now), loc), true
 	case "all":
 		return Range{Loc: loc, All: true}, true
 	}

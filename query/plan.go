@@ -272,7 +272,7 @@ func (p *plan) visitTable() table {
 	switch {
 	case p.r.Filter.hasDone() || slices.ContainsFunc(used, ofEvents):
 		return joinedTable
-	case len(used) == 0 && onBucketEdges(p.bars) && p.whole.from%bucketMS == 0 && p.whole.to%bucketMS == 0:
+	case p.r.Filter == nil && len(used) == 0 && onBucketEdges(p.bars) && p.whole.from%bucketMS == 0 && p.whole.to%bucketMS == 0:
 		return bucketsTable
 	}
 	return visitsTable

@@ -145,7 +145,7 @@ func (b *plausibleBody) dateRange(site Site, now time.Time) (Range, error) {
 	}
 	var period string
 	if json.Unmarshal(b.DateRange, &period) == nil {
-		if r, ok := periodRange(period, now, zone); ok {
+		if r, ok := periodRange(period, now, zone); ok && period != "realtime" {
 			return r, nil
 		}
 		return Range{}, refusal("Invalid date_range %.100q", period)

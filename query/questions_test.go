@@ -74,6 +74,22 @@ func TestListsOfVisitsAndGoals(t *testing.T) {
 	}
 }
 
+// Nobody reaches a goal that the site does not have, whatever is asked of those who did.
+func TestUnknownGoal(t *testing.T) {
+	s := newTables(t)
+	s.insert(eventsOfTwoVisits()...)
+	s.build("UTC")
+	for _, filter := range []string{`[["is","goal",["nothing"]]]`, `[["and",[["is","goal",["nothing"]],["is","goal",["Home"]]]]]`} {
+		got, err := s.store.Count(context.Background(), s.request(Count, "UTC", "from", "2025-05-05", "to", "2025-05-05", "metrics", "views,visitors,visits", "filters", filter))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *got.Views != 0 || *got.Visitors != 0 || *got.Visits != 0 {
+			t.Errorf("%s: %d views, %d visitors, %d visits; want none", filter, *got.Views, *got.Visitors, *got.Visits)
+		}
+	}
+}
+
 func TestSeriesBesideTheOneBefore(t *testing.T) {
 	s := newTables(t)
 	s.insert(viewsAt("2024-02-28T10:00:00Z", "2024-02-29T10:00:00Z", "2025-02-26T10:00:00Z", "2025-02-28T10:00:00Z", "2025-02-28T11:00:00Z", "2025-03-01T10:00:00Z")...)

@@ -31,7 +31,7 @@ type question struct {
 	Name    string   `help:"Name of a custom event. Empty: page views and all events."`
 	From    string   `help:"First day (2025-03-01), or an instant with an offset."`
 	To      string   `help:"Last day, included; or an instant, excluded."`
-	Period  string   `help:"day, 24h, 7d, 28d, 30d, 91d, month, 6mo, 12mo, year, all."`
+	Period  string   `help:"day, 24h, realtime, 7d, 28d, 30d, 91d, month, 6mo, 12mo, year, all."`
 	TZ      string   `name:"tz" help:"Time zone in which days are cut. Empty: the site's."`
 	Metrics []string `help:"views, events, visitors, visits, views_per_visit, bounce_rate, visit_duration, time_on_page, scroll_depth, conversion_rate."`
 	Filters string   `help:"JSON list of filters, all of which must hold." placeholder:"'[[\"is\",\"country\",[\"DE\"]]]'"`
