@@ -47,5 +47,5 @@ func InsertSettings(token string) clickhouse.Settings {
 
 // ExactSettings are the settings of every statement whose answer must be right to the row. The server's cache of which granules a
 // condition does not match (query condition cache, on by default since 25.4) was wrong in several releases, so that rows went
-// missing from answers: ClickHouse issues 87091, 104203, 104781 and 115178.
+// missing from answers.
 func ExactSettings() clickhouse.Settings { return clickhouse.Settings{"use_query_condition_cache": 0} }
